@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file
+ *  The device kind: memory, and kernels asked for node by node when a program is made. Not yet
+ *  stable: STANCE_UNSTABLE_ABI moves with it. */
+#ifndef STANCE_DEVICE_H
+#define STANCE_DEVICE_H
+
+#include <stance/plugin.h>
+
+STANCE_BEGIN_DECLS
+
+/** What a tensor is for; a device may choose its form by it. */
+enum stance_purpose {
+    STANCE_PURPOSE_ACTIVATION, /**< a value of the forward pass */
+    STANCE_PURPOSE_GRADIENT,   /**< a value of the backward pass */
+    STANCE_PURPOSE_INPUT,      /**< filled from the host, always plain */
+    STANCE_PURPOSE_STATE       /**< a weight or a running statistic */
+};
+
+/** Form of a tensor in memory. Layout 0 is plain; the other numbers are the device's own. */
+struct stance_form { uint32_t layout; enum stance_type stored; size_t bytes; };
+
+/** One node, asked for. Tensors have no data yet. */
+struct stance_request {
+    size_t                      size;
+    const char                 *op;
+    const struct stance_op_ops *ops;
+    const void                 *attr;
+    const struct stance_tensor *in, *out;
+    int32_t                     n_in, n_out;
+    bool                        training;
+};
+
+/** The answer to a request. The core presets the forms with those of the tensors; the device may
+ *  change the form of an operand that is a weight (the core then packs it after each update), of a
+ *  result that is a weight's gradient (masters and moments then have that form), and of a result that
+ *  only its own kernels read (a mask). */
+struct stance_offer {
+    size_t              size;
+    size_t              workspace; /**< bytes of scratch during a launch */
+    struct stance_form *in, *out;  /**< [n_in], [n_out] */
+};
+
+struct stance_device_ops {
+    size_t size;
+    size_t state_size;
+    bool   host_memory; /**< its memory is the host's: plain C kernels may run on it */
+
+    stance_status (*open)(void *state, const void *config, int threads, struct stance_error *err);
+    void (*close)(void *state);
+
+    /** Whether forward (and, training, backward) can run with @p low as the low type; the reason why
+     *  not names the type and what is missing. */
+    stance_status (*precision)(void *state, enum stance_type low, bool training, struct stance_error *err);
+    /** Low type that `precision: auto` means here. */
+    enum stance_type (*fast_type)(void *state);
+
+    /** Memory, zeroed, aligned to 64 bytes at least; asked for once, when a program is made. */
+    stance_status (*alloc)(void *state, size_t bytes, void **out, struct stance_error *err);
+    void (*release)(void *state, void *memory, size_t bytes);
+
+    /** Form of a value; @p t has type and shape. NULL: plain, stored as its type. */
+    void (*form)(void *state, const struct stance_tensor *t, enum stance_purpose purpose,
+                 struct stance_form *out);
+
+    /** Whether the device has a kernel for the node. @return false: it declines; the core then
+     *  looks for a plain kernel of the op, and fails with the op's name if there is none. */
+    bool (*offer)(void *state, const struct stance_request *req, struct stance_offer *offer);
+    /** Makes the kernel of an accepted offer; tensors have their final forms. */
+    stance_status (*prepare)(void *state, const struct stance_request *req, void **kernel,
+                             struct stance_error *err);
+    void (*dispose)(void *state, void *kernel);
+    stance_status (*launch)(void *state, void *kernel, const struct stance_call *call);
+
+    /** Converts between forms, synchronously: *to is filled from *from (same shape). Either side may
+     *  be host memory in the plain layout. Padding of the device's layouts is zeroed. */
+    stance_status (*reorder)(void *state, const struct stance_tensor *to,
+                             const struct stance_tensor *from, struct stance_error *err);
+    /** Waits for everything launched. NULL: launches are synchronous. */
+    stance_status (*wait)(void *state, struct stance_error *err);
+    /** Lines "key: value" for `stance inspect`: ISA, threads, fast types. Owned by the state. */
+    const char *(*describe)(void *state);
+};
+
+/* ---- ops that the compiler makes, and only devices meet -------------------------------------- */
+
+/** The block of scalars that host and device exchange in a step; in device memory. */
+struct stance_control {
+    size_t  size;
+    float   scale;         /**< in: loss scale of the window */
+    float   micro_weight;  /**< in: weight of the micro-batch in its window */
+    double  clip;          /**< in: largest L2 norm of the gradient; 0: no clipping */
+    struct stance_update update; /**< rate and applied: in; skip and factor: set by "grad_check" */
+    double  sum_squares;   /**< out: of the unscaled gradients, summed in binary64 */
+    double  max_abs;       /**< out: largest magnitude among the unscaled gradients */
+    int64_t first_bad;     /**< out: index into the flat gradients of the first non-finite one; -1 */
+};
+
+/* "loss_seed" (control) -> scalar F32: scale * micro_weight, the gradient of the loss.
+ * "accumulate" (sum, g) -> sum + g, over the memory of sum; any stored type of g, sum is wide.
+ * "grad_check" (flat gradients [n]) -> control: finite?, norm, factor = 1/scale and clip coefficient
+ *     min(1, clip / (norm + 1e-6)) together; the factor's inverse scale is the binary32 of 1/(double)scale.
+ * "commit" (pending [n], update, committed [n]) -> pending, committed: committed = pending, or, when the
+ *     window is skipped, pending = committed. Wide or I64.
+ * "pack" (weight) -> the form that a kernel asked for; "reorder" (x) -> the same values in another form. */
+
+#define STANCE_NORM_SUM_MAX 4 /**< normalised operands of one sum; plain ones likewise */
+
+/** "norm_sum": y = act( sum over k of upsample_k(batch_norm(z_k)) + sum over j of x_j ), which is
+ *  BN, BN+ReLU, BN+add+ReLU, and HRNet's fuse layers in one pass (nearest upsampling).
+ *  in: (z, weight, bias, running_mean, running_var) for each k, then the plain x_j of y's shape.
+ *  out, training: y, mask (1 bit an element in a form of the device's; absent without relu), then
+ *  (new_mean, new_var, mean, inv_std) for each k. out, inference: y alone, by running statistics. */
+struct stance_norm_sum {
+    int32_t n_norm, n_plain, factor[STANCE_NORM_SUM_MAX], relu, inference;
+    float   eps, momentum;
+};
+
+/** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent
+ *  without relu), then (z, weight, mean, inv_std) for each k. out: the gradient of the plain operands
+ *  (one for all of them; absent unless want_plain), then (dz, dweight, dbias) for each k. */
+struct stance_norm_sum_grad {
+    int32_t n_dy, n_norm, want_plain, factor[STANCE_NORM_SUM_MAX], relu;
+};
+
+STANCE_END_DECLS
+#endif
