@@ -642,7 +642,7 @@ START_TEST(gradients_are_checked)
     check_gradients(&c, STANCE_TYPE_F32, (double[]){ 1, 2, NAN, INFINITY }, 4);
     ck_assert(c.update.skip == 1 && c.first_bad == 2 && isnan(c.sum_squares) && isinf(c.max_abs));
     check_gradients(&c, STANCE_TYPE_F32, (double[]){ 1, -INFINITY, INFINITY }, 3);
-    ck_assert(c.update.skip == 1 && c.first_bad == 1 && isinf(c.sum_squares));
+    ck_assert(c.update.skip == 1 && c.first_bad == 1 && isinf(c.sum_squares) && c.update.factor == inverse);
     /* Finite, though their squares are not in binary32; and all zero, which divides by no zero. */
     c.scale = 1;
     check_gradients(&c, STANCE_TYPE_F32, (double[]){ 1e30, 1e30 }, 2);
