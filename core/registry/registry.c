@@ -112,6 +112,18 @@ const char *stance_registry_path(const struct stance_registry *reg)
     return reg->path_text;
 }
 
+const char *stance_registry_file(const struct stance_registry *reg, const struct stance_plugin *plugin)
+{
+    const char *file = STANCE_BUILT_IN;
+
+    pthread_mutex_lock(&lock);
+    for (const struct entry *e = reg->open; e != NULL; e = e->next)
+        if (e->plugin == plugin && e->file != NULL)
+            file = e->file;
+    pthread_mutex_unlock(&lock);
+    return file;
+}
+
 /* Opens a plugin's file, or the built-in one for file NULL, or finds it open. A built-in one that is not
  * there leaves *out NULL with STANCE_OK. Under the lock. */
 static stance_status open_entry(struct stance_registry *reg, const char *stem, const char *file,
@@ -309,6 +321,8 @@ stance_status stance_registry_open(struct stance_registry *reg, const char *file
     stem[len - tail] = '\0';
     if (!stance_stem_split(stem, &kind, &name))
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the file of a plugin is called <kind>_<name>.so", file);
+    while (file[0] == '.' && file[1] == '/')
+        file += 2;
     /* Without a slash the linker would look for it elsewhere. */
     if ((*file != '/' && getcwd(here, sizeof here) == NULL)
         || snprintf(path, sizeof path, "%s%s%s", here, *file != '/' ? "/" : "", file) >= (int)sizeof path)
