@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
+include plugins/datasets/local.mk
 include plugins/optimizers/local.mk
