@@ -28,14 +28,14 @@ static struct fill flat(struct colour c, float shade)
 
 static void stroke(const struct canvas *c, struct fill fill, struct vec2 a, float ra, struct vec2 b, float rb)
 {
-    struct shape s = { .kind = SHAPE_STROKE, .fill = fill, .a = a, .b = b, .ra = fmaxf(ra, 0.5F), .rb = fmaxf(rb, 0.5F) };
+    struct shape s = { .kind = SHAPE_STROKE, .fill = fill, .a = a, .b = b, .ra = most(ra, 0.5F), .rb = most(rb, 0.5F) };
 
     canvas_paint(c, &s);
 }
 
 static void ellipse(const struct canvas *c, struct fill fill, struct vec2 at, float rx, float ry)
 {
-    struct shape s = { .kind = SHAPE_ELLIPSE, .fill = fill, .a = at, .b = { 1, 0 }, .ra = fmaxf(rx, 0.5F), .rb = fmaxf(ry, 0.5F) };
+    struct shape s = { .kind = SHAPE_ELLIPSE, .fill = fill, .a = at, .b = { 1, 0 }, .ra = most(rx, 0.5F), .rb = most(ry, 0.5F) };
 
     canvas_paint(c, &s);
 }
@@ -53,23 +53,25 @@ static void ground(const struct canvas *c, struct stance_rng *rng, float horizon
                    struct colour bottom, struct colour near, struct colour far, float grain)
 {
     uint32_t seed = stance_rng_u32(rng);
-    float    height = (float)c->height, cell = fmaxf(0.05F * height, 3);
+    float    height = (float)c->height, cell = most(0.05F * height, 3);
 
-    for (int y = 0; y < c->height; y++)
-        for (int x = 0; x < c->width; x++) {
-            float         fy = (float)y, below = fy - horizon;
-            float         t = below < 0 ? fy / fmaxf(horizon, 1) : below / fmaxf(height - horizon, 1);
-            struct colour v = below < 0 ? colour_mix(top, bottom, t) : colour_mix(far, near, t);
-            float         depth = below < 0 ? fy : 2.5F * fy; /* the floor is seen flat */
-            float         n = 0.6F * lattice_noise((float)x, depth, cell, seed)
-                    + 0.4F * lattice_noise((float)x, depth, 0.37F * cell, ~seed) - 0.5F;
-            uint8_t      *p = c->rgb + 3 * ((size_t)y * (size_t)c->width + (size_t)x);
-            float         f = 1 + grain * n * (below < 0 ? 0.25F : 1);
+    for (int y = 0; y < c->height; y++) {
+        float            fy = (float)y, below = fy - horizon, strength = grain * (below < 0 ? 0.25F : 1);
+        float            t = below < 0 ? fy / most(horizon, 1) : below / most(height - horizon, 1);
+        float            depth = below < 0 ? fy : 2.5F * fy; /* the floor is seen flat */
+        struct colour    v = below < 0 ? colour_mix(top, bottom, t) : colour_mix(far, near, t);
+        struct noise_row coarse = noise_row(depth, cell, seed), fine = noise_row(depth, 0.37F * cell, ~seed);
+        uint8_t         *p = c->rgb + 3 * (size_t)y * (size_t)c->width;
 
-            p[0] = (uint8_t)fminf(v.r * f, 255);
-            p[1] = (uint8_t)fminf(v.g * f, 255);
-            p[2] = (uint8_t)fminf(v.b * f, 255);
+        for (int x = 0; x < c->width; x++, p += 3) {
+            float n = 0.6F * noise_at(&coarse, (float)x) + 0.4F * noise_at(&fine, (float)x) - 0.5F;
+            float f = 1 + strength * n;
+
+            p[0] = (uint8_t)least(v.r * f, 255);
+            p[1] = (uint8_t)least(v.g * f, 255);
+            p[2] = (uint8_t)least(v.b * f, 255);
         }
+    }
 }
 
 static void tree(const struct canvas *c, struct stance_rng *rng, float horizon)
@@ -98,7 +100,7 @@ static void park(const struct canvas *c, struct stance_rng *rng, float horizon, 
     cloud.soft  = 0.05F * h;
     cloud.clear = 0.1F;
     for (int i = (int)stance_rng_below(rng, 4); i > 0; i--) {
-        struct vec2 at = vec2(uniform(rng, 0, w), uniform(rng, 0, fmaxf(horizon * 0.6F, 1)));
+        struct vec2 at = vec2(uniform(rng, 0, w), uniform(rng, 0, most(horizon * 0.6F, 1)));
 
         for (int k = 0; k < 3; k++)
             ellipse(c, cloud, vec2(at.x + uniform(rng, -0.1F, 0.1F) * w, at.y + uniform(rng, -0.02F, 0.02F) * h),
@@ -109,7 +111,7 @@ static void park(const struct canvas *c, struct stance_rng *rng, float horizon, 
         float         r    = uniform(rng, 0.3F, 0.7F) * w, high = uniform(rng, 0.04F, 0.14F) * h;
         struct shape  s = { .kind = SHAPE_ELLIPSE, .fill = flat(hill, 0), .a = { uniform(rng, 0, w), horizon }, .b = { 1, 0 },
                             .ra = r, .rb = high };
-        struct canvas above = { c->rgb, c->width, (int)fminf(fmaxf(horizon + 1, 0), h) };
+        struct canvas above = { c->rgb, c->width, (int)least(most(horizon + 1, 0), h) };
 
         canvas_paint(&above, &s);
     }
@@ -161,12 +163,12 @@ static void room(const struct canvas *c, struct stance_rng *rng, float horizon, 
         box(c, flat(colour_scale(wood, 0.78F), 0), -5, y, w + 5, y, 0.3F);
     box(c, flat(colour_mix(wall, rgb(255, 255, 255), 0.5F), 0), -5, horizon - 0.03F * h, w + 5, horizon, 0);
     for (int i = (int)stance_rng_below(rng, (uint32_t)clutter + 1); i > 0; i--) {
-        struct vec2 at = vec2(uniform(rng, 0, w), uniform(rng, 0.05F, 0.75F) * fmaxf(horizon, 1));
+        struct vec2 at = vec2(uniform(rng, 0, w), uniform(rng, 0.05F, 0.75F) * most(horizon, 1));
         float       size = uniform(rng, 0.05F, 0.11F) * h, aspect = uniform(rng, 0.7F, 1.4F);
 
         if (stance_rng_below(rng, 3) == 0) { /* a ball on the floor, else a picture on the wall */
             size *= 0.7F;
-            ellipse(c, flat(pale(rng, 0, 1), 0.7F), vec2(at.x, fminf(horizon + uniform(rng, 0, 0.1F) * h, h) - size * 0.5F), size, size);
+            ellipse(c, flat(pale(rng, 0, 1), 0.7F), vec2(at.x, least(horizon + uniform(rng, 0, 0.1F) * h, h) - size * 0.5F), size, size);
             continue;
         }
         box(c, flat(colour_scale(wood, 0.6F), 0), at.x - size, at.y - size * aspect, at.x + size, at.y + size * aspect, 0.5F);

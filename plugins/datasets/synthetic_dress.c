@@ -47,7 +47,7 @@ static struct fill cloth(struct stance_rng *rng, float scale, float outline)
     f.pattern = kind < 2 ? PATTERN_STRIPES : kind == 2 ? PATTERN_DOTS : kind == 3 ? PATTERN_CHECKS : PATTERN_PLAIN;
     f.second  = stance_rng_below(rng, 2) == 0 ? colour_hsv(hue + uniform(rng, 0.1F, 0.9F), sat, value)
                                               : colour_mix(f.colour, rgb(255, 255, 255), 0.75F);
-    f.period  = fmaxf(uniform(rng, 0.045F, 0.09F) * scale, 3);
+    f.period  = most(uniform(rng, 0.045F, 0.09F) * scale, 3);
     return f;
 }
 
@@ -118,8 +118,8 @@ static struct shape *limb(struct dresser *d, int owner, float depth, const struc
 
     s->a  = project(d, p);
     s->b  = project(d, q);
-    s->ra = fmaxf(rp * d->scale, 0.5F);
-    s->rb = fmaxf(rq * d->scale, 0.5F);
+    s->ra = most(rp * d->scale, 0.5F);
+    s->rb = most(rq * d->scale, 0.5F);
     dx     = s->b.x - s->a.x;
     dy     = s->b.y - s->a.y;
     length = sqrtf(dx * dx + dy * dy);
@@ -171,7 +171,8 @@ static void dress_torso(struct dresser *d, const struct outfit *o)
 
     limb(d, OWNER_PELVIS, middle - 0.02F, &o->legs, between(pelvis, f->point[LEFT_HIP], 0.7F), 0.058F * g,
          between(pelvis, f->point[RIGHT_HIP], 0.7F), 0.058F * g);
-    limb(d, OWNER_NECK, middle - LAYER, &o->skin, between(neck, f->point[HEAD], -0.1F), 0.034F * g, f->point[HEAD], 0.032F * g);
+    limb(d, OWNER_NECK, least(middle, f->point[HEAD].z) - LAYER, &o->skin, between(neck, f->point[HEAD], -0.1F),
+         0.034F * g, between(neck, f->point[HEAD], 0.7F), 0.032F * g);
     s          = add(d, SHAPE_POLYGON, OWNER_TORSO, middle, &o->shirt);
     s->ra      = 0.040F * d->scale;
     s->corners = 6;
@@ -203,8 +204,8 @@ static struct shape *spot(struct dresser *d, float depth, struct vec3 p, float r
 
     s->fill.shade = 0.3F;
     s->a          = project(d, p);
-    s->ra         = fmaxf(rx * d->scale, 0.7F);
-    s->rb         = fmaxf(ry * d->scale, 0.7F);
+    s->ra         = most(rx * d->scale, 0.7F);
+    s->rb         = most(ry * d->scale, 0.7F);
     if (length > 1e-3F)
         s->b = vec2(x / length, y / length);
     return s;
@@ -219,7 +220,7 @@ static void dress_head(struct dresser *d, const struct outfit *o)
     struct shape        *s;
 
     if (o->hair_style == 1) { /* falls behind the shoulders */
-        float         behind = fminf(z, (f->point[NECK].z + f->point[PELVIS].z) / 2) - 0.05F;
+        float         behind = least(z, (f->point[NECK].z + f->point[PELVIS].z) / 2) - 0.05F;
         struct vec3   back = from_axes(f->head, head, 0, 0.045F * h, -0.035F * h);
         struct fill   fill = plain(o->hair, d->outline);
         struct vec3   end  = from_axes(f->head, back, 0, 0.085F * h, 0);
@@ -264,14 +265,14 @@ static void dress_head(struct dresser *d, const struct outfit *o)
         }
     mouth = from_axes(f->head, head, 0, 0.48F * HEAD_HEIGHT * h, 0.86F * HEAD_DEPTH * h);
     if (figure_faces(f, NOSE)) {
-        spot(d, z + 2 * LAYER, mouth, 0.024F * h * fmaxf(f->head[2][2], 0.3F), 0.008F * h, lips);
+        spot(d, z + 2 * LAYER, mouth, 0.024F * h * most(f->head[2][2], 0.3F), 0.008F * h, lips);
         spot(d, z + 2 * LAYER, f->point[NOSE], 0.012F * h, 0.016F * h, shadow);
     }
 }
 
 int figure_dress(const struct figure *f, struct stance_rng *rng, float scale, struct vec2 at, struct shape *shape)
 {
-    float          outline = fmaxf(0.006F * scale, 0.6F);
+    float          outline = most(0.006F * scale, 0.6F);
     struct dresser d       = { f, scale, at, shape, 0, outline };
     struct outfit  o       = choose(rng, scale, outline);
 

@@ -62,7 +62,7 @@ static struct spot ellipse_spot(const struct shape *s, struct vec2 p)
     float px = p.x - s->a.x, py = p.y - s->a.y;
     float u = (px * s->b.x + py * s->b.y) / s->ra, v = (py * s->b.x - px * s->b.y) / s->rb;
     float k = sqrtf(u * u + v * v), slope = sqrtf(u * u / (s->ra * s->ra) + v * v / (s->rb * s->rb));
-    struct spot at = { k > 1e-3F ? k * (k - 1) / slope : -fminf(s->ra, s->rb), 0, 0 };
+    struct spot at = { k > 1e-3F ? k * (k - 1) / slope : -least(s->ra, s->rb), 0, 0 };
 
     at.nx = u * s->b.x - v * s->b.y;
     at.ny = u * s->b.y + v * s->b.x;
@@ -78,17 +78,21 @@ static struct spot polygon_spot(const struct shape *s, struct vec2 p)
     for (int i = 0, j = s->corners - 1; i < s->corners; j = i++) {
         struct vec2 a = s->corner[j], b = s->corner[i];
         float       ex = b.x - a.x, ey = b.y - a.y, px = p.x - a.x, py = p.y - a.y;
-        float       t = clamp((px * ex + py * ey) / fmaxf(ex * ex + ey * ey, 1e-6F), 0, 1);
+        float       t = clamp((px * ex + py * ey) / most(ex * ex + ey * ey, 1e-6F), 0, 1);
         float       qx = px - t * ex, qy = py - t * ey;
 
-        best = fminf(best, qx * qx + qy * qy);
+        best = least(best, qx * qx + qy * qy);
         if ((a.y > p.y) != (b.y > p.y) && p.x < (b.x - a.x) * (p.y - a.y) / (b.y - a.y) + a.x)
             inside = !inside;
         cx += b.x / (float)s->corners;
         cy += b.y / (float)s->corners;
     }
-    for (int i = 0; i < s->corners; i++)
-        reach = fmaxf(reach, hypotf(s->corner[i].x - cx, s->corner[i].y - cy));
+    for (int i = 0; i < s->corners; i++) {
+        float x = s->corner[i].x - cx, y = s->corner[i].y - cy;
+
+        reach = most(reach, x * x + y * y);
+    }
+    reach       = sqrtf(reach);
     at.distance = (inside ? -sqrtf(best) : sqrtf(best)) - s->ra;
     at.nx       = (p.x - cx) / (reach + s->ra);
     at.ny       = (p.y - cy) / (reach + s->ra);
@@ -114,18 +118,18 @@ bool shape_covers(const struct shape *s, struct vec2 p)
 
 void shape_bounds(const struct shape *s, struct vec2 *low, struct vec2 *high)
 {
-    float edge = fmaxf(s->fill.soft, 1);
+    float edge = most(s->fill.soft, 1);
 
     if (s->kind == SHAPE_POLYGON) {
         *low = *high = s->corner[0];
         for (int i = 1; i < s->corners; i++) {
-            *low  = vec2(fminf(low->x, s->corner[i].x), fminf(low->y, s->corner[i].y));
-            *high = vec2(fmaxf(high->x, s->corner[i].x), fmaxf(high->y, s->corner[i].y));
+            *low  = vec2(least(low->x, s->corner[i].x), least(low->y, s->corner[i].y));
+            *high = vec2(most(high->x, s->corner[i].x), most(high->y, s->corner[i].y));
         }
         edge += s->ra;
     } else if (s->kind == SHAPE_STROKE) {
-        *low  = vec2(fminf(s->a.x - s->ra, s->b.x - s->rb), fminf(s->a.y - s->ra, s->b.y - s->rb));
-        *high = vec2(fmaxf(s->a.x + s->ra, s->b.x + s->rb), fmaxf(s->a.y + s->ra, s->b.y + s->rb));
+        *low  = vec2(least(s->a.x - s->ra, s->b.x - s->rb), least(s->a.y - s->ra, s->b.y - s->rb));
+        *high = vec2(most(s->a.x + s->ra, s->b.x + s->rb), most(s->a.y + s->ra, s->b.y + s->rb));
     } else {
         float x = sqrtf(s->ra * s->ra * s->b.x * s->b.x + s->rb * s->rb * s->b.y * s->b.y);
         float y = sqrtf(s->ra * s->ra * s->b.y * s->b.y + s->rb * s->rb * s->b.x * s->b.x);
@@ -160,7 +164,7 @@ static struct colour shape_colour(const struct shape *s, struct vec2 p, const st
 {
     const struct fill *f     = &s->fill;
     struct colour      c     = f->pattern != PATTERN_PLAIN && pattern_second(f, p) ? f->second : f->colour;
-    float              front = sqrtf(fmaxf(0, 1 - at->nx * at->nx - at->ny * at->ny));
+    float              front = sqrtf(most(0, 1 - at->nx * at->nx - at->ny * at->ny));
 
     if (s->kind == SHAPE_BALL) {
         float down  = s->turn[1][0] * at->nx + s->turn[1][1] * at->ny + s->turn[1][2] * front;
@@ -217,15 +221,35 @@ static float lattice(int32_t x, int32_t y, uint32_t seed)
     return (float)((h ^ h >> 15) >> 8) / 16777216.0F;
 }
 
-float lattice_noise(float x, float y, float cell, uint32_t seed)
+static float smooth(float t)
 {
-    float   fx = floorf(x / cell), fy = floorf(y / cell), u = x / cell - fx, v = y / cell - fy;
-    int32_t ix = (int32_t)fx, iy = (int32_t)fy;
-    float   top, bottom;
+    return t * t * (3 - 2 * t);
+}
 
-    u      = u * u * (3 - 2 * u);
-    v      = v * v * (3 - 2 * v);
-    top    = lattice(ix, iy, seed) * (1 - u) + lattice(ix + 1, iy, seed) * u;
-    bottom = lattice(ix, iy + 1, seed) * (1 - u) + lattice(ix + 1, iy + 1, seed) * u;
-    return top * (1 - v) + bottom * v;
+struct noise_row noise_row(float y, float cell, uint32_t seed)
+{
+    float            line = floorf(y / cell);
+    struct noise_row row  = { cell, smooth(y / cell - line), INT32_MIN, (int32_t)line, seed, 0, 0 };
+
+    return row;
+}
+
+static float column(const struct noise_row *row, int32_t x)
+{
+    float top = lattice(x, row->line, row->seed), bottom = lattice(x, row->line + 1, row->seed);
+
+    return top + (bottom - top) * row->blend;
+}
+
+float noise_at(struct noise_row *row, float x)
+{
+    float   at = x / row->cell, whole = floorf(at);
+    int32_t ix = (int32_t)whole;
+
+    if (ix != row->column) {
+        row->left   = column(row, ix);
+        row->right  = column(row, ix + 1);
+        row->column = ix;
+    }
+    return row->left + (row->right - row->left) * smooth(at - whole);
 }

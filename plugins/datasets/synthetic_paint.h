@@ -86,7 +86,25 @@ bool shape_covers(const struct shape *s, struct vec2 p);
 
 void canvas_paint(const struct canvas *canvas, const struct shape *s);
 
-/** Lattice noise in [0, 1), smooth over @p cell px. */
-float lattice_noise(float x, float y, float cell, uint32_t seed);
+/** One row of noise in [0, 1), smooth over `cell` px, asked for from left to right. */
+struct noise_row {
+    float    cell, blend; /* of the lattice rows above and below */
+    int32_t  column, line;
+    uint32_t seed;
+    float    left, right;
+};
+
+struct noise_row noise_row(float y, float cell, uint32_t seed);
+float noise_at(struct noise_row *row, float x);
+
+static inline float least(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+static inline float most(float a, float b)
+{
+    return a > b ? a : b;
+}
 
 #endif

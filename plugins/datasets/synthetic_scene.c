@@ -38,8 +38,8 @@ static void figure_bounds(const struct shape *shape, int count, struct vec2 *low
         struct vec2 a, b;
 
         shape_bounds(&shape[i], &a, &b);
-        *low  = vec2(fminf(low->x, a.x), fminf(low->y, a.y));
-        *high = vec2(fmaxf(high->x, b.x), fmaxf(high->y, b.y));
+        *low  = vec2(least(low->x, a.x), least(low->y, a.y));
+        *high = vec2(most(high->x, b.x), most(high->y, b.y));
     }
 }
 
@@ -70,7 +70,7 @@ static void place(struct scene *s, const struct figure *f, float *scale, struct 
     figure_bounds(s->figure, s->figure_shapes, &s->low, &s->high);
     wide   = (s->high.x - s->low.x) / probe;
     tall   = (s->high.y - s->low.y) / probe;
-    *scale = uniform(&rng, 0.75F, 1.15F) * (float)setup->input[1] / ((float)PADDING * fmaxf(tall, wide / aspect));
+    *scale = uniform(&rng, 0.75F, 1.15F) * (float)setup->input[1] / ((float)PADDING * most(tall, wide / aspect));
     left   = place_edge(&rng, wide * *scale, (float)s->width, cut && cut_x);
     top    = place_edge(&rng, tall * *scale, (float)s->height, cut && !cut_x);
     *at    = vec2(left - s->low.x / probe * *scale, top - s->low.y / probe * *scale);
@@ -85,7 +85,7 @@ static struct shape *obstacle(struct scene *s, enum shape_kind kind, struct colo
     o->owner = OWNER_OBSTACLE;
     o->b     = vec2(1, 0);
     o->fill  = (struct fill){ .colour = c, .second = colour_scale(c, 0.8F), .along = { 0, 1 }, .period = 1,
-                              .shade = 0.5F, .outline = fmaxf(0.006F * scale, 0.6F) };
+                              .shade = 0.5F, .outline = most(0.006F * scale, 0.6F) };
     return o;
 }
 
@@ -112,7 +112,7 @@ static void place_obstacle(struct scene *s, float scale)
         o->corner[2] = vec2(x + w, y + h);
         o->corner[3] = vec2(x - w, y + h);
         o->fill.pattern = PATTERN_STRIPES;
-        o->fill.period  = fmaxf(h * 0.6F, 3);
+        o->fill.period  = most(h * 0.6F, 3);
         o->fill.origin  = vec2(x, y);
         break;
     }
@@ -204,7 +204,7 @@ static void expose(const struct scene *s, const struct canvas *canvas)
 void scene_paint(const struct scene *s, const struct canvas *canvas)
 {
     struct stance_rng rng    = stream(s->setup, s->index, PART_BACKDROP);
-    float             tall   = s->high.y - s->low.y, feet = fminf(s->ground, (float)s->height);
+    float             tall   = s->high.y - s->low.y, feet = least(s->ground, (float)s->height);
     float             raise  = uniform(&rng, 0.06F, 0.30F);
     struct shape      shadow = { .kind = SHAPE_ELLIPSE, .b = { 1, 0 } };
 
