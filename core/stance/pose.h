@@ -4,7 +4,7 @@
 #ifndef STANCE_POSE_H
 #define STANCE_POSE_H
 
-#include <stance/common.h>
+#include <stance/error.h>
 
 STANCE_BEGIN_DECLS
 
@@ -36,6 +36,9 @@ struct stance_decode {
     int32_t      modulate_kernel; /**< unbiased only: width of the Gaussian, px of the heatmap, odd */
     float       *keypoint;  /**< out [B,K,3]: x, y in image px, score */
 };
+
+STANCE_API stance_status stance_decode_heatmap(const struct stance_decode *d, struct stance_error *err);
+STANCE_API void stance_unflip_heatmap(const int32_t *partner, float *heat, int batch, int k, int h, int w, bool shift);
 
 STANCE_END_DECLS
 #endif
