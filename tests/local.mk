@@ -18,4 +18,5 @@ if HAVE_CHECK
 check_PROGRAMS += $(stance_tests)
 TESTS += $(stance_tests)
 endif
+include tests/ops.mk
 include tests/models.mk
