@@ -32,7 +32,7 @@ static struct stance_value build(struct stance_builder *b, const void *config, c
         in[2] = stance_input(b, "target_weight", STANCE_TYPE_F32, each);
     loss = stance_node1(b, "mse", NULL, 0, in, c->use_target_weight ? 3 : 2);
     if (c->loss_weight != 1) {
-        struct stance_scale a = { (float)c->loss_weight };
+        struct stance_scale a = { c->loss_weight };
 
         loss = stance_node1(b, "scale", &a, sizeof a, &loss, 1);
     }

@@ -34,10 +34,10 @@ struct state {
 };
 
 static const struct stance_param params[] = {
-    STANCE_PARAM_F64(struct config, occlusion, "0.3", 0, 1, "1", "probability of something in front of a limb"),
-    STANCE_PARAM_F64(struct config, truncation, "0.1", 0, 1, "1", "probability of a person cut off by the picture's edge"),
-    STANCE_PARAM_F64(struct config, behind, "0.1", 0, 1, "1", "probability of a person seen from behind"),
-    STANCE_PARAM_F64(struct config, turn, "70", 0, 180, "degrees", "largest turn away from the viewer"),
+    STANCE_PARAM_F64(struct config, occlusion, "0.25", 0, 1, "1", "probability of something in front of a limb"),
+    STANCE_PARAM_F64(struct config, truncation, "0.06", 0, 1, "1", "probability of a person cut off by the picture's edge"),
+    STANCE_PARAM_F64(struct config, behind, "0.06", 0, 1, "1", "probability of a person seen from behind"),
+    STANCE_PARAM_F64(struct config, turn, "55", 0, 180, "degrees", "largest turn away from the viewer"),
     STANCE_PARAM_F64(struct config, noise, "5", 0, 64, "grey levels", "standard deviation of the sensor's noise"),
     STANCE_PARAM_I64(struct config, clutter, "5", 0, 32, "things", "most things in the background"),
     STANCE_PARAM_END

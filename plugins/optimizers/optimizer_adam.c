@@ -59,7 +59,7 @@ static const char *const slot_names[] = { "exp_avg", "exp_avg_sq" };
 
 static const struct stance_op_ops update = {
     .size = sizeof update, .attr_size = sizeof(struct stance_adam), .attrs = params,
-    .type_class = STANCE_CLASS_WIDE, .shape = shape, .reference = reference,
+    .type_class = STANCE_CLASS_WIDE, .flags = STANCE_OP_STATE, .shape = shape, .reference = reference,
 };
 
 static const struct stance_optimizer_ops ops = {
