@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+stance_tests += tests/test_json
+tests_test_json_LDFLAGS =
+tests_test_json_LDADD = $(LDADD) $(JANSSON_LIBS)
