@@ -21,3 +21,4 @@ endif
 include tests/ops.mk
 include tests/models.mk
 include tests/reg.mk
+include tests/io.mk
