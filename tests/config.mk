@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+stance_tests += tests/test_config
+tests_test_config_SOURCES = tests/test_config.c tests/case_schema.c tests/case_schema.h
+tests_test_config_LDFLAGS =
