@@ -426,7 +426,7 @@ static const struct {
     { "train:\n  list: [1, 11]\n", "train.list: 11 is outside [0, 10]" },
     { "train:\n  stepps: 1\n", "recipe.yaml:2:3: train.stepps: unknown key; did you mean 'steps'? (line 2)" },
     { "train:\n  zzzzzz: 1\n", "recipe.yaml:2:3: train.zzzzzz: unknown key (line 2)" },
-    { "train: 5\n", "recipe.yaml:1:8: train.a value where a mapping" },
+    { "train: 5\n", "recipe.yaml:1:8: train: a value where a mapping is expected (line 1)" },
 };
 
 START_TEST(bad_values_are_placed)

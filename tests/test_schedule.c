@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "open_plugin.h"
 #include "runner.h"
 
 #include "config/tree.h"
 #include "train/schedule.h"
 
-#include <stance/plugin.h>
-
-#include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
 
-/* The schedule called name, from the folder of STANCE_PLUGIN_PATH that has it. */
 static const struct stance_plugin *plugin(const char *name)
 {
-    const char *list = getenv("STANCE_PLUGIN_PATH");
-    char        path[4300], symbol[100];
+    const struct stance_plugin *p = open_plugin("schedule", name);
 
-    ck_assert_ptr_nonnull(list);
-    snprintf(symbol, sizeof symbol, "schedule_%s_LTX_stance_plugin", name);
-    while (*list != '\0') {
-        int   len = (int)strcspn(list, ":");
-        void *so;
-
-        snprintf(path, sizeof path, "%.*s/.libs/schedule_%s.so", len, list, name);
-        so = access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW) : NULL;
-        if (so != NULL) {
-            const struct stance_plugin *p = dlsym(so, symbol);
-
-            ck_assert_ptr_nonnull(p);
-            return p;
-        }
-        list += len + (list[len] == ':');
-    }
-    ck_abort_msg("no schedule_%s.so on STANCE_PLUGIN_PATH", name);
-    return NULL;
+    ck_assert_msg(p != NULL, "no schedule_%s.so on STANCE_PLUGIN_PATH", name);
+    return p;
 }
 
 /* A config block of the plugin with its defaults. */

@@ -166,8 +166,13 @@ static stance_status fill(const struct stance_config_node *map, const struct tar
     if (stance_config_is_null(map))
         return STANCE_OK;
     if (map->kind != STANCE_CONFIG_MAP) {
-        STANCE_FAIL(err, STANCE_ERR_INVAL, "%s where a mapping is expected", stance_config_kind_word(map));
-        return tell(err, STANCE_ERR_INVAL, map, t->who, false);
+        size_t len = strlen(t->who);
+
+        while (len > 0 && strchr(".: ", t->who[len - 1]) != NULL)
+            len--;
+        STANCE_FAIL(err, STANCE_ERR_INVAL, "%.*s: %s where a mapping is expected", (int)len, t->who,
+                    stance_config_kind_word(map));
+        return tell(err, STANCE_ERR_INVAL, map, "", false);
     }
     for (size_t i = 0; i < map->count; i++) {
         const struct stance_config_node *n = map->child[i];
