@@ -2,3 +2,6 @@
 include plugins/loggers/local.mk
 include plugins/datasets/local.mk
 include plugins/optimizers/local.mk
+plugin_LTLIBRARIES += plugins/schedules/schedule_cosine.la
+plugin_LTLIBRARIES += plugins/schedules/schedule_poly.la
+plugin_LTLIBRARIES += plugins/schedules/schedule_step.la

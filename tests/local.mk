@@ -22,3 +22,4 @@ include tests/ops.mk
 include tests/models.mk
 include tests/reg.mk
 include tests/io.mk
+include tests/config.mk
