@@ -23,3 +23,4 @@ include tests/models.mk
 include tests/reg.mk
 include tests/io.mk
 include tests/config.mk
+include tests/eval.mk
