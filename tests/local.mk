@@ -18,3 +18,4 @@ if HAVE_CHECK
 check_PROGRAMS += $(stance_tests)
 TESTS += $(stance_tests)
 endif
+include tests/data.mk
