@@ -113,7 +113,7 @@ struct stance_control {
  *  (new_mean, new_var, mean, inv_std) for each k. out, inference: y alone, by running statistics. */
 struct stance_norm_sum {
     int32_t n_norm, n_plain, factor[STANCE_NORM_SUM_MAX], relu, inference;
-    float   eps, momentum;
+    double  eps, momentum;
 };
 
 /** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent
