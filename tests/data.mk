@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/case_yaml.h tests/golden.h
+EXTRA_DIST += tests/case_yaml.h
 stance_tests += tests/test_image
 tests_test_image_LDFLAGS =
 tests_test_image_LDADD = $(TEST_LIBS) $(JPEG_LIBS) $(YAML_LIBS)

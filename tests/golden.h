@@ -1,53 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading the golden files: a safetensors file as it lies in memory. */
+ * Golden values for tests of evaluation: JSON by jansson, and tensors of a safetensors file, read
+ * without stance so that the test does not judge itself. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
-#include <check.h>
+#include "runner.h"
+
 #include <jansson.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-struct golden { uint8_t *bytes; const uint8_t *data; json_t *header; };
-
-static inline struct golden golden_open(const char *path)
+/** A whole file; size in *size. Freed with free(). */
+static inline char *golden_bytes(const char *path, size_t *size)
 {
-    struct golden g;
-    FILE         *f = fopen(path, "rb");
-    uint64_t      head;
-    long          size;
+    FILE *f = fopen(path, "rb");
+    char *bytes;
 
-    ck_assert_msg(f != NULL, "%s", path);
+    ck_assert_ptr_nonnull(f);
     fseek(f, 0, SEEK_END);
-    size = ftell(f);
+    *size = (size_t)ftell(f);
     rewind(f);
-    g.bytes = malloc((size_t)size);
-    ck_assert_uint_eq(fread(g.bytes, 1, (size_t)size, f), (size_t)size);
+    bytes = malloc(*size + 1);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(fread(bytes, 1, *size, f), *size);
+    bytes[*size] = '\0';
     fclose(f);
-    memcpy(&head, g.bytes, 8);
-    g.header = json_loadb((char *)g.bytes + 8, (size_t)head, 0, NULL);
-    ck_assert_ptr_nonnull(g.header);
-    g.data = g.bytes + 8 + head;
-    return g;
+    return bytes;
 }
 
-/** The bytes of a tensor, or NULL; unaligned. */
-static inline const uint8_t *golden_get(const struct golden *g, const char *name, size_t *size)
+static inline json_t *golden_json(const char *path)
 {
-    json_t *t = json_object_get(g->header, name), *at = json_object_get(t, "data_offsets");
+    json_error_t told;
+    json_t      *root = json_load_file(path, 0, &told);
 
-    if (t == NULL)
-        return NULL;
-    *size = (size_t)(json_integer_value(json_array_get(at, 1)) - json_integer_value(json_array_get(at, 0)));
-    return g->data + json_integer_value(json_array_get(at, 0));
+    ck_assert_msg(root != NULL, "%s: %s", path, told.text);
+    return root;
 }
 
-static inline void golden_close(struct golden *g)
+/** Tensor @p name of a safetensors file in @p bytes, whose header is @p header. */
+static inline const void *golden_tensor(const char *bytes, const json_t *header, const char *name)
 {
-    json_decref(g->header);
-    free(g->bytes);
+    uint64_t      length;
+    const json_t *t = json_object_get(header, name);
+
+    ck_assert_msg(t != NULL, "no tensor %s", name);
+    memcpy(&length, bytes, 8);
+    return bytes + 8 + length + json_integer_value(json_array_get(json_object_get(t, "data_offsets"), 0));
+}
+
+static inline json_t *golden_header(const char *bytes)
+{
+    uint64_t     length;
+    json_error_t told;
+    json_t      *header;
+
+    memcpy(&length, bytes, 8);
+    header = json_loadb(bytes + 8, length, 0, &told);
+    ck_assert_msg(header != NULL, "%s", told.text);
+    return header;
 }
 
 #endif

@@ -19,3 +19,4 @@ check_PROGRAMS += $(stance_tests)
 TESTS += $(stance_tests)
 endif
 include tests/data.mk
+include tests/eval.mk

@@ -83,19 +83,20 @@ static double check_joints(const json_t *e, const float *points)
     return worst;
 }
 
+/* The golden tensors: the file and its header. */
+struct golden { char *bytes; json_t *header; };
+
 static double check_targets(const json_t *e, const struct golden *g, const struct stance_pose *pose,
                             const float *points)
 {
     static float   target[17 * 64 * 48];
     float          weight[17], want;
     char           name[32];
-    size_t         size;
     double         worst = 0;
-    const uint8_t *golden;
+    const char    *golden;
 
     snprintf(name, sizeof name, "%s.target", json_string_value(json_object_get(e, "id")));
-    golden = golden_get(g, name, &size);
-    ck_assert_uint_eq(size, sizeof target);
+    golden = golden_tensor(g->bytes, g->header, name);
     stance_target_draw(pose, points, 2, false, target, weight);
     for (size_t k = 0; k < 17; k++)
         ck_assert(weight[k] == at(json_object_get(e, "target_weight"), k));
@@ -116,13 +117,13 @@ static int check_crop(const json_t *e, const struct golden *g, const char *folde
     struct stance_image image;
     struct stance_normalise n;
     char                name[32], path[4096];
-    size_t              size, sum = 0, far = 0;
+    size_t              sum = 0, far = 0, size = sizeof crop;
     const uint8_t      *golden;
 
     snprintf(name, sizeof name, "%s.crop", json_string_value(json_object_get(e, "id")));
-    golden = golden_get(g, name, &size);
-    if (golden == NULL)
+    if (json_object_get(g->header, name) == NULL)
         return 0;
+    golden = golden_tensor(g->bytes, g->header, name);
     snprintf(path, sizeof path, "%s/images/%s", folder, json_string_value(json_object_get(e, "file")));
     ck_assert_msg(stance_image_read(path, &image, &err) == STANCE_OK, "%s", err.text);
     stance_warp_u8(&image, p->mirrored, m, 192, 256, crop);
@@ -154,17 +155,17 @@ START_TEST(golden_topdown)
     struct golden      g;
     json_t            *cases, *e, *file;
     char               path[4096];
-    size_t             i;
+    size_t             i, size;
 
     if (list == NULL || folder == NULL) {
         SKIP("golden/topdown: the shared golden files are absent");
         return;
     }
-    cases = json_load_file(list, 0, NULL);
+    cases = golden_json(list);
     snprintf(path, sizeof path, "%s/annotations/val.json", folder);
-    file = json_load_file(path, 0, NULL);
-    g    = golden_open(shared_file("golden/topdown/topdown.safetensors"));
-    ck_assert(cases != NULL && file != NULL);
+    file     = golden_json(path);
+    g.bytes  = golden_bytes(shared_file("golden/topdown/topdown.safetensors"), &size);
+    g.header = golden_header(g.bytes);
     json_array_foreach(cases, i, e)
     {
         struct stance_placement p = placement_of(e);
@@ -188,7 +189,8 @@ START_TEST(golden_topdown)
     ck_assert_double_lt(worst_m, 1e-9);
     ck_assert_double_lt(worst_joint, 1.3e-4);
     ck_assert_double_lt(worst_target, 1e-6);
-    golden_close(&g);
+    json_decref(g.header);
+    free(g.bytes);
     json_decref(cases);
     json_decref(file);
 }

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+stance_tests += tests/test_eval
+tests_test_eval_LDFLAGS =
+tests_test_eval_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+tests_test_eval_LDADD = $(TEST_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+EXTRA_DIST += tests/golden.h
+stance_tests += tests/test_decode
+tests_test_decode_LDFLAGS =
+tests_test_decode_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_test_decode_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
