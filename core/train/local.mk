@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+libstance_la_SOURCES += core/train/progress.c core/train/progress.h
