@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 include plugins/loggers/local.mk
+include plugins/datasets/local.mk

@@ -6,3 +6,6 @@ tests_test_image_LDADD = $(TEST_LIBS) $(JPEG_LIBS) $(YAML_LIBS)
 stance_tests += tests/test_crop
 tests_test_crop_LDFLAGS =
 tests_test_crop_LDADD = $(TEST_LIBS) $(JANSSON_LIBS) $(YAML_LIBS)
+stance_tests += tests/test_dataset
+tests_test_dataset_LDFLAGS =
+tests_test_dataset_LDADD = $(TEST_LIBS) $(YAML_LIBS)

@@ -148,7 +148,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-void stance_loader_start(struct stance_loader *l, int64_t epoch, int64_t first_batch)
+void stance_loader_begin(struct stance_loader *l, int64_t epoch, int64_t first_batch)
 {
     pthread_mutex_lock(&l->lock);
     l->running = false;

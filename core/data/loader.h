@@ -24,7 +24,7 @@ struct stance_loader_options {
     size_t   cache_bytes; /**< of decoded images kept in memory; 0: none */
 };
 
-/** One batch, the loader's; valid until the next call of stance_loader_next() or _start(). */
+/** One batch, the loader's; valid until the next call of stance_loader_next() or _begin(). */
 struct stance_batch {
     int32_t                   count;  /**< samples: batch_size, less in the last batch */
     int64_t                   number; /**< within the epoch */
@@ -47,7 +47,7 @@ int64_t stance_loader_batches(const struct stance_loader *l);
 int64_t stance_loader_samples(const struct stance_loader *l);
 
 /** Begins an epoch at a batch; the workers set to work at once. Waits for samples under way. */
-void stance_loader_start(struct stance_loader *l, int64_t epoch, int64_t first_batch);
+void stance_loader_begin(struct stance_loader *l, int64_t epoch, int64_t first_batch);
 
 /** @param[out] batch  the next one; NULL at the end of the epoch
  *  @return STANCE_OK; else what went wrong with a sample, with its file; the epoch then goes no further */
