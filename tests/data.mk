@@ -9,3 +9,5 @@ tests_test_crop_LDADD = $(TEST_LIBS) $(JANSSON_LIBS) $(YAML_LIBS)
 stance_tests += tests/test_dataset
 tests_test_dataset_LDFLAGS =
 tests_test_dataset_LDADD = $(TEST_LIBS) $(YAML_LIBS)
+stance_tests += tests/test_loader
+tests_test_loader_LDFLAGS =
