@@ -5,3 +5,4 @@ include plugins/optimizers/local.mk
 plugin_LTLIBRARIES += plugins/schedules/schedule_cosine.la
 plugin_LTLIBRARIES += plugins/schedules/schedule_poly.la
 plugin_LTLIBRARIES += plugins/schedules/schedule_step.la
+include plugins/tasks/local.mk

@@ -23,4 +23,5 @@ include tests/models.mk
 include tests/reg.mk
 include tests/io.mk
 include tests/config.mk
+include tests/data.mk
 include tests/eval.mk
