@@ -14,6 +14,7 @@
 static const struct stance_verb *const verbs[] = {
     &stance_verb_train,
     &stance_verb_test,
+    &stance_verb_predict,
     &stance_verb_eval,
     &stance_verb_check,
     &stance_verb_list,

@@ -4,6 +4,7 @@
 #include "train/checkpoint.h"
 
 #include "base/text.h"
+#include "train/pose_text.h"
 #include "train/weights.h"
 
 #include <stance/log.h>
@@ -159,7 +160,7 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
     struct writer                  w      = { .step = step, .store = stance_step_store(step) };
     struct stance_window           window = stance_step_window(step);
     struct stance_safetensors_out *out    = NULL;
-    struct stance_string           recipe = { 0 };
+    struct stance_string           recipe = { 0 }, pose = { 0 };
     char                          *scaler = NULL;
     stance_status                  status;
 
@@ -173,6 +174,7 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
     if (status != STANCE_OK)
         goto done;
     stance_recipe_text(setup->recipe, false, &recipe);
+    stance_pose_text(&setup->pose, &pose);
     say(&w, "stance.format", "1");
     say(&w, "stance.epoch", "%" PRId64, at->epoch);
     say(&w, "stance.batch", "%" PRId64, at->batch);
@@ -186,7 +188,7 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
         say_f64(&w, "stance.window_scale", (double)window.scale);
         say_f64(&w, "stance.window_loss", window.loss);
     }
-    if (w.failed || recipe.failed) {
+    if (w.failed || recipe.failed || pose.failed) {
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "checkpoint");
         goto done;
     }
@@ -194,6 +196,7 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
     w.meta[w.n_meta++] = (struct stance_pair){ "stance.scaler", scaler };
     w.meta[w.n_meta++] = (struct stance_pair){ "stance.precision", stance_policy_word(setup->policy) };
     w.meta[w.n_meta++] = (struct stance_pair){ "stance.recipe", recipe.s };
+    w.meta[w.n_meta++] = (struct stance_pair){ "stance.pose", pose.s };
     status = stance_safetensors_create(path, w.entries, w.n, w.meta, w.n_meta, &out, err);
     for (int f = 0; f < w.n_families && status == STANCE_OK; f++)
         status = write_family(&w, &w.family[f], out, err);
@@ -206,6 +209,7 @@ done:
     stance_safetensors_abort(out);
     stance_free(scaler);
     stance_string_free(&recipe);
+    stance_string_free(&pose);
     stance_free(w.entries);
     stance_arena_free(w.arena);
     return status == STANCE_OK ? status : stance_error_prefix(err, status, "%s", path);
