@@ -45,17 +45,21 @@ static struct stance_graph *make(const struct net *net, bool training, struct st
     struct stance_instance backbone = instance(STANCE_KIND_BACKBONE, net->backbone);
     struct stance_instance head     = instance(STANCE_KIND_HEAD, net->head);
     struct stance_instance loss     = instance(STANCE_KIND_LOSS, "joints_mse");
-    struct stance_pose     pose     = { .size = sizeof pose, .keypoints = K,
+    struct stance_pose     pose     = { .size         = sizeof pose,
+                                        .keypoints    = K,
                                         .input_size   = { net->size[0], net->size[1] },
-                                        .heatmap_size = { net->size[0] / net->stride, net->size[1] / net->stride } };
-    struct stance_value    image, feature[STANCE_FEATURES_MAX] = { { 0 } }, out[8] = { { 0 } }, l = { 0 };
+                                        .heatmap_size = { net->size[0] / net->stride,
+                                                          net->size[1] / net->stride } };
+    struct stance_value    image, feature[STANCE_FEATURES_MAX] = { { 0 } }, out[8] = { { 0 } },
+                               l = { 0 };
     struct stance_graph   *g;
     struct stance_builder *b;
     int                    n = 0, n_out = 0;
 
     ck_assert_int_eq(stance_graph_new(registry, training, &g, err), STANCE_OK);
     b     = stance_graph_builder(g);
-    image = stance_input(b, "image", STANCE_TYPE_ANY, stance_shape4(BATCH, 3, net->size[1], net->size[0]));
+    image = stance_input(b, "image", STANCE_TYPE_ANY,
+                         stance_shape4(BATCH, 3, net->size[1], net->size[0]));
     stance_enter(b, "backbone");
     backbone.plugin->ops.backbone->build(b, backbone.config, image, feature, &n);
     stance_leave(b);
@@ -82,8 +86,16 @@ static const struct {
     struct net  net;
 } small[] = {
     { "hrnet_w4", { "hrnet:width=4,stage1_planes=8", "heatmap:deconv=[]", { 64, 96 }, 4 } },
-    { "resnet18_c8", { "resnet:depth=18,stem_channels=8,base_channels=8", "heatmap:deconv=[32,32,32]", { 64, 96 }, 4 } },
-    { "resnet50_c8", { "resnet:depth=50,stem_channels=8,base_channels=8", "heatmap:deconv=[32,32,32]", { 64, 96 }, 4 } },
+    { "resnet18_c8",
+      { "resnet:depth=18,stem_channels=8,base_channels=8",
+        "heatmap:deconv=[32,32,32]",
+        { 64, 96 },
+        4 } },
+    { "resnet50_c8",
+      { "resnet:depth=50,stem_channels=8,base_channels=8",
+        "heatmap:deconv=[32,32,32]",
+        { 64, 96 },
+        4 } },
 };
 
 static json_t *header(const char *path)
@@ -131,7 +143,8 @@ START_TEST(names_and_shapes_are_the_published_ones)
         ck_assert_int_eq((int)json_array_size(shape), w->shape.rank);
         for (int d = 0; d < w->shape.rank; d++)
             ck_assert_int_eq(json_integer_value(json_array_get(shape, (size_t)d)), w->shape.dim[d]);
-        ck_assert_str_eq(json_string_value(json_object_get(entry, "dtype")), w->type == STANCE_TYPE_I64 ? "I64" : "F32");
+        ck_assert_str_eq(json_string_value(json_object_get(entry, "dtype")),
+                         w->type == STANCE_TYPE_I64 ? "I64" : "F32");
         json_object_del(golden, w->name); /* so that a name used twice is noticed */
     }
     for (void *at = json_object_iter(golden); at != NULL; at = json_object_iter_next(golden, at))
@@ -150,13 +163,28 @@ static const struct {
     { { "hrnet:width=18", "heatmap", { 192, 256 }, 4 }, 9317892, 323, 1752 + 2 },
     { { "hrnet", "heatmap", { 192, 256 }, 4 }, 28535552, 561, 1752 + 2 },
     { { "hrnet:width=48", "heatmap", { 288, 384 }, 4 }, 63594912, 833, 1752 + 2 },
-    { { "resnet:depth=18", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 }, 11176512, 4200209, 140 },
-    { { "resnet:depth=34", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 }, 21284672, 4200209, 236 },
+    { { "resnet:depth=18", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 },
+      11176512,
+      4200209,
+      140 },
+    { { "resnet:depth=34", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 },
+      21284672,
+      4200209,
+      236 },
     { { "resnet", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 }, 23508032, 10491665, 338 },
-    { { "resnet:depth=101", "heatmap:deconv=[256,256,256]", { 288, 384 }, 4 }, 42500160, 10491665, 644 },
-    { { "resnet:depth=152", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 }, 58143808, 10491665, 950 },
+    { { "resnet:depth=101", "heatmap:deconv=[256,256,256]", { 288, 384 }, 4 },
+      42500160,
+      10491665,
+      644 },
+    { { "resnet:depth=152", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 },
+      58143808,
+      10491665,
+      950 },
     /* The stride of a caffe-style block moves, nothing else does. */
-    { { "resnet:style=caffe", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 }, 23508032, 10491665, 338 },
+    { { "resnet:style=caffe", "heatmap:deconv=[256,256,256]", { 192, 256 }, 4 },
+      23508032,
+      10491665,
+      338 },
 };
 
 static int64_t trained(const struct stance_graph *g, const char *prefix)
@@ -212,8 +240,9 @@ static const struct {
     { 1, "backbone.stage4.2.fuse_layers.0.3.0.weight", STANCE_INIT_NORMAL, 0, 0.001 },
     { 1, "backbone.layer1.0.bn3.weight", STANCE_INIT_CONSTANT, 1, 0 },
     { 1, "keypoint_head.final_layer.bias", STANCE_INIT_CONSTANT, 0, 0 },
-    { 5, "backbone.conv1.weight", STANCE_INIT_NORMAL, 0, 0.025253813613805268 }, /* sqrt(2 / (49 * 64)) */
-    { 5, "backbone.layer4.2.conv3.weight", STANCE_INIT_NORMAL, 0, 0.03125 },     /* sqrt(2 / 2048) */
+    { 5, "backbone.conv1.weight", STANCE_INIT_NORMAL, 0,
+      0.025253813613805268 }, /* sqrt(2 / (49 * 64)) */
+    { 5, "backbone.layer4.2.conv3.weight", STANCE_INIT_NORMAL, 0, 0.03125 }, /* sqrt(2 / 2048) */
     { 5, "backbone.layer1.0.bn3.weight", STANCE_INIT_CONSTANT, 0, 0 },
     { 5, "backbone.layer1.0.bn2.weight", STANCE_INIT_CONSTANT, 1, 0 },
     { 3, "backbone.layer2.1.bn2.weight", STANCE_INIT_CONSTANT, 0, 0 },
@@ -230,7 +259,8 @@ START_TEST(initial_values)
     w = find(g, starts[_i].name);
     ck_assert(w->init.kind == starts[_i].kind && w->init.a == (float)starts[_i].a);
     /* binary32 of a number written in decimal: half a unit in the last place, 2^-25 */
-    ck_assert(starts[_i].kind == STANCE_INIT_CONSTANT || fabs(w->init.b - starts[_i].b) < 6e-8 * starts[_i].b);
+    ck_assert(starts[_i].kind == STANCE_INIT_CONSTANT
+              || fabs(w->init.b - starts[_i].b) < 6e-8 * starts[_i].b);
     stance_graph_free(g);
 }
 END_TEST
@@ -259,7 +289,8 @@ START_TEST(heads_of_other_kernels)
     struct net           net = { "resnet:depth=18,base_channels=8", head, { 64, 96 }, 8 };
     struct stance_graph *g;
 
-    snprintf(head, sizeof head, "heatmap:deconv=[16,8],deconv_kernels=[%d,%d],final_kernel=3", kernels[_i], kernels[_i]);
+    snprintf(head, sizeof head, "heatmap:deconv=[16,8],deconv_kernels=[%d,%d],final_kernel=3",
+             kernels[_i], kernels[_i]);
     g = make(&net, true, &err);
     ck_assert_msg(err.status == STANCE_OK, "%s", err.text);
     ck_assert_int_eq(find(g, "keypoint_head.deconv_layers.3.weight")->shape.dim[2], kernels[_i]);
@@ -274,11 +305,21 @@ static const struct {
     const char   *says;
 } refused[] = {
     { { "hrnet", "heatmap", { 192, 240 }, 4 }, STANCE_ERR_SHAPE, "multiples of 32" },
-    { { "hrnet:modules=[1,4]", "heatmap", { 192, 256 }, 4 }, STANCE_ERR_INVAL, "modules: 2 numbers instead of 3" },
-    { { "hrnet", "heatmap", { 192, 256 }, 8 }, STANCE_ERR_SHAPE, "heatmaps of 48x64 px, heatmap_size is 24x32" },
-    { { "resnet", "heatmap:deconv=[256,256]", { 192, 256 }, 4 }, STANCE_ERR_SHAPE, "heatmaps of 24x32 px" },
-    { { "resnet", "heatmap:deconv=[8],deconv_kernels=[4,4]", { 192, 256 }, 16 }, STANCE_ERR_INVAL, "2 numbers for 1" },
-    { { "hrnet", "heatmap:final_kernel=0", { 192, 256 }, 4 }, STANCE_ERR_SHAPE, "32 feature channels, but 17 keypoints" },
+    { { "hrnet:modules=[1,4]", "heatmap", { 192, 256 }, 4 },
+      STANCE_ERR_INVAL,
+      "modules: 2 numbers instead of 3" },
+    { { "hrnet", "heatmap", { 192, 256 }, 8 },
+      STANCE_ERR_SHAPE,
+      "heatmaps of 48x64 px, heatmap_size is 24x32" },
+    { { "resnet", "heatmap:deconv=[256,256]", { 192, 256 }, 4 },
+      STANCE_ERR_SHAPE,
+      "heatmaps of 24x32 px" },
+    { { "resnet", "heatmap:deconv=[8],deconv_kernels=[4,4]", { 192, 256 }, 16 },
+      STANCE_ERR_INVAL,
+      "2 numbers for 1" },
+    { { "hrnet", "heatmap:final_kernel=0", { 192, 256 }, 4 },
+      STANCE_ERR_SHAPE,
+      "32 feature channels, but 17 keypoints" },
 };
 
 START_TEST(refuses_what_cannot_work)
@@ -296,11 +337,21 @@ END_TEST
 START_TEST(head_decodes)
 {
     static const int32_t   partner[] = { 1, 0 };
-    struct stance_pose     pose      = { .size = sizeof pose, .keypoints = 2, .partner = partner, .heatmap_size = { 4, 3 } };
+    struct stance_pose     pose      = {
+                 .size = sizeof pose, .keypoints = 2, .partner = partner, .heatmap_size = { 4, 3 }
+    };
     struct stance_instance head      = instance(STANCE_KIND_HEAD, "heatmap");
-    float                  heat[24] = { 0 }, centre[2] = { 10, 20 }, scale[2] = { 0.04F, 0.03F }, point[6];
-    struct stance_decode   d   = { .size = sizeof d, .heatmap = heat, .batch = 1, .keypoints = 2, .height = 3, .width = 4,
-                                   .centre = centre, .scale = scale, .post_process = STANCE_POST_NONE, .keypoint = point };
+    float heat[24] = { 0 }, centre[2] = { 10, 20 }, scale[2] = { 0.04F, 0.03F }, point[6];
+    struct stance_decode   d   = { .size         = sizeof d,
+                                   .heatmap      = heat,
+                                   .batch        = 1,
+                                   .keypoints    = 2,
+                                   .height       = 3,
+                                   .width        = 4,
+                                   .centre       = centre,
+                                   .scale        = scale,
+                                   .post_process = STANCE_POST_NONE,
+                                   .keypoint     = point };
     struct stance_error    err = STANCE_ERROR_INIT;
 
     heat[1 * 4 + 0] = 1; /* map 0: (0, 1) */
