@@ -87,7 +87,15 @@ stance_status stance_command_registry(const struct stance_command *c, struct sta
 extern const struct stance_option stance_common_options[];
 
 /* One line each; in the order of `stance --help` in main.c. */
+extern const struct stance_verb stance_verb_bench;
+extern const struct stance_verb stance_verb_check;
+extern const struct stance_verb stance_verb_config;
+extern const struct stance_verb stance_verb_convert;
+extern const struct stance_verb stance_verb_eval;
 extern const struct stance_verb stance_verb_inspect;
 extern const struct stance_verb stance_verb_list;
+extern const struct stance_verb stance_verb_test;
+extern const struct stance_verb stance_verb_trace;
+extern const struct stance_verb stance_verb_train;
 
 #endif

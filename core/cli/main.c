@@ -12,8 +12,16 @@
 
 /* The verbs in the order of the help. A new one is a line here and one in cli.h. */
 static const struct stance_verb *const verbs[] = {
+    &stance_verb_train,
+    &stance_verb_test,
+    &stance_verb_eval,
+    &stance_verb_check,
     &stance_verb_list,
     &stance_verb_inspect,
+    &stance_verb_config,
+    &stance_verb_convert,
+    &stance_verb_bench,
+    &stance_verb_trace,
 };
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
