@@ -433,7 +433,7 @@ static void check_words(const char *yaml, const char *text, int k)
 
 START_TEST(shared_cases)
 {
-    char        root[] = "/tmp/stance-test-XXXXXX", relative[256], command[4096], text[4096], yaml[4096];
+    char        root[] = "/tmp/stance-test-XXXXXX", relative[256], command[8192], text[4096], yaml[4096];
     const char *file, *header;
     FILE       *f;
     size_t      got;
