@@ -104,7 +104,7 @@ static const struct { const char *arguments; int status; const char *says; } fai
     { "inspect", 2, "stance: inspect: an argument is missing" },
     { "inspect dynamic", 2, "neither KIND/NAME" },
     { "inspect scaler/../x", 2, "cannot be the name" },
-    { "inspect scaler/dynamical", 3, "stance: scaler 'dynamical': not found; known: dynamic, none, static" },
+    { "inspect scaler/dynamical", 3, "stance: scaler 'dynamical': not found; known: dynamic" },
     { "inspect --json scaler/dynamical", 3, "not found" },
     { "inspect --exists scaler/dynamical", 3, "" },
     { "inspect /nonexistent/scaler_x.so", 3, "No such file" },

@@ -284,6 +284,12 @@ START_TEST(terminal_progress_is_one_line)
     ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 [########"));
     stance_meter_say(&m, "AP 0.75");
     ck_assert_ptr_nonnull(strstr(shown, "\nAP 0.75\n"));
+    stance_meter_step(&m, &e, 2);
+    stance_log_set_sink(stance_meter_log, &m);
+    stance_log_write(STANCE_LOG_WARN, "loader", "image %d is grey", 7);
+    stance_log_set_sink(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(shown, "\033[K\nstance: warning: loader: image 7 is grey\n"));
+    stance_meter_say(&m, "AP 0.75");
     stance_meter_close_line(&m); /* nothing is open any more */
     fclose(out);
     ck_assert_str_eq(shown + shown_size - 8, "AP 0.75\n");

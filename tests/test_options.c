@@ -6,8 +6,6 @@
 
 #include "cli/run_options.h"
 
-#include <math.h>
-
 static int run(const struct stance_command *c, struct stance_error *err)
 {
     (void)c;
@@ -59,14 +57,18 @@ START_TEST(takes_every_spelling)
 
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
     ck_assert(c.n_args == 1 && strcmp(c.args[0], "r.yaml") == 0);
-    ck_assert_int_eq(g.n_set, 3);
-    ck_assert(strcmp(g.set[0], "a.b=1") == 0 && strcmp(g.set[1], "c=2") == 0 && strcmp(g.set[2], "d.e=x=y") == 0);
-    ck_assert(g.batch_size == 8 && g.accumulate == 4 && g.resume && g.resume_from == NULL && g.load == NULL);
-    ck_assert(g.asked == STANCE_ASKED_POLICY && strcmp(g.precision, "fp16") == 0);
+    ck_assert_uint_eq(g.n_sets, 3);
+    ck_assert(strcmp(g.sets[0], "a.b=1") == 0 && strcmp(g.sets[1], "c=2") == 0 && strcmp(g.sets[2], "d.e=x=y") == 0);
+    ck_assert_str_eq(g.batch_size, "8");
+    ck_assert_str_eq(g.accumulate, "4");
+    ck_assert(g.resume && g.resume_from == NULL && g.load == NULL && !g.amp && !g.use_amp);
+    ck_assert_str_eq(g.precision, "fp16");
     ck_assert_str_eq(g.scaler, "dynamic:growth_interval=500");
     ck_assert_str_eq(g.device, "cuda:1");
-    ck_assert(g.clip_grad_norm == 0.5 && g.epochs == 3 && g.max_steps == 100 && g.workers == 0 && g.seed == 0);
-    ck_assert(g.nproc == 2 && g.threads == 2 && g.quiet && !g.verbose && strcmp(g.work_dir, "w") == 0);
+    ck_assert_str_eq(g.clip_grad_norm, "0.5");
+    ck_assert(strcmp(g.epochs, "3") == 0 && strcmp(g.max_steps, "100") == 0 && strcmp(g.workers, "0") == 0);
+    ck_assert(strcmp(g.seed, "0") == 0 && strcmp(g.threads, "2") == 0 && strcmp(g.work_dir, "w") == 0);
+    ck_assert(g.nproc == 2 && g.quiet && !g.verbose);
     stance_run_given_clear(&g);
     stance_command_clear(&c);
 }
@@ -80,19 +82,20 @@ START_TEST(nothing_given)
     struct stance_error     err = STANCE_ERROR_INIT;
 
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
-    ck_assert(g.asked == STANCE_ASKED_NOTHING && g.precision == NULL && g.device == NULL && g.scaler == NULL);
-    ck_assert(g.batch_size == -1 && g.seed == -1 && g.workers == -1 && isnan(g.clip_grad_norm) && g.n_set == 0 && !g.resume);
+    ck_assert(!g.amp && !g.use_amp && g.precision == NULL && g.device == NULL && g.scaler == NULL);
+    ck_assert(g.batch_size == NULL && g.seed == NULL && g.workers == NULL && g.clip_grad_norm == NULL);
+    ck_assert(g.n_sets == 0 && !g.resume && g.nproc == 0);
     stance_run_given_clear(&g);
     stance_command_clear(&c);
 }
 END_TEST
 
-static const struct { const char *words; enum stance_asked_precision asked; const char *precision; } precisions[] = {
-    { "--amp", STANCE_ASKED_POLICY, "auto" },
-    { "--use-amp", STANCE_ASKED_USE_AMP, NULL },
-    { "--precision bf16", STANCE_ASKED_POLICY, "bf16" },
-    { "--amp --precision auto", STANCE_ASKED_POLICY, "auto" },
-    { "--precision fp16 --precision fp32", STANCE_ASKED_POLICY, "fp32" }, /* the last one counts */
+static const struct { const char *words; bool amp, use_amp; const char *precision; } precisions[] = {
+    { "--amp", true, false, NULL },
+    { "--use-amp", false, true, NULL },
+    { "--precision bf16", false, false, "bf16" },
+    { "--amp --precision auto", true, false, "auto" },
+    { "--precision fp16 --precision fp32", false, false, "fp32" }, /* the last one counts */
 };
 
 START_TEST(precision_asked)
@@ -104,7 +107,7 @@ START_TEST(precision_asked)
 
     snprintf(line, sizeof line, "stance train %s r.yaml", precisions[_i].words);
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
-    ck_assert_int_eq(g.asked, precisions[_i].asked);
+    ck_assert(g.amp == precisions[_i].amp && g.use_amp == precisions[_i].use_amp);
     ck_assert((g.precision == NULL) == (precisions[_i].precision == NULL));
     if (g.precision != NULL)
         ck_assert_str_eq(g.precision, precisions[_i].precision);

@@ -171,6 +171,11 @@ static const struct {
     { "dynamic:init_scale=16,growth_interval=4,max_scale=16777216", "000000001011000001",
       { 16, 16, 16, 32, 32, 32, 32, 64, 32, 32, 16, 8, 8, 8, 8, 16, 16, 8 },
       { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 } },
+    /* Megatron. */
+    { "hysteresis:init_scale=16,growth_interval=4", "000000001011000001",
+      { 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 32, 16, 16, 16, 16, 32, 32, 32 },
+      { 1, 2, 3, 0, 1, 2, 3, 0, 0, 1, 0, 0, 1, 2, 3, 0, 1, 0 } },
+    { "hysteresis:init_scale=16,hysteresis=1", "11", { 8, 4 }, { 0, 0 } },
     { "dynamic:init_scale=8,growth_interval=1", "0010", { 16, 32, 16, 32 }, { 0, 0, 0, 0 } },
     { "static", "0110", { 512, 512, 512, 512 }, { -1, -1, -1, -1 } },
     { "static:scale=128", "01", { 128, 128 }, { -1, -1 } },
@@ -195,6 +200,52 @@ START_TEST(traces_of_the_field)
         if (traces[_i].tracker[k] >= 0)
             ck_assert(field(s, "growth_tracker") == traces[_i].tracker[k]);
     }
+    stance_scaler_free(s);
+}
+END_TEST
+
+/* The spare overflows of the Megatron trace, from the same table. */
+START_TEST(hysteresis_is_spent_and_refilled)
+{
+    static const char  flags[] = "000000001011000001";
+    static const int   left[]  = { 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, -1, -1, -1, -1, 2, 2, 1 };
+    struct stance_scaler *s = scaler("hysteresis:init_scale=16,growth_interval=4");
+
+    for (size_t k = 0; flags[k] != '\0'; k++) {
+        tell(s, k, flags[k] == '1');
+        ck_assert(field(s, "hysteresis_tracker") == left[k]);
+    }
+    stance_scaler_free(s);
+}
+END_TEST
+
+/* OpenSeq2Seq's LogMax. The factor is rounded to binary32 here: 2^-24 relative, 6e-8; the table's own nine
+ * digits are finer. */
+START_TEST(lognormal_follows_the_largest_gradient)
+{
+    static const double   largest[] = { 0x1p-8, 0x1p-6, 0x1p-10, 0x1p-7 };
+    static const double   want[]    = { 16777216, 981735.773, 509782.945, 594210.926 };
+    struct stance_scaler *s         = scaler("lognormal");
+    struct stance_error   err       = STANCE_ERROR_INIT;
+    float                 scale, before;
+
+    ck_assert(stance_scaler_wants(s, STANCE_WANT_MAX_ABS));
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale == 1);
+    for (int k = 0; k < 4; k++) {
+        struct stance_outcome o = { .step = (uint64_t)k, .grad_norm = 1, .max_abs = largest[k] };
+
+        stance_scaler_update(s, &o);
+        ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+        ck_assert_msg(fabs((double)scale / want[k] - 1) < 1e-7, "%d: %.9g", k, (double)scale);
+    }
+    before = scale;
+    stance_scaler_update(s, &(struct stance_outcome){ .step = 4, .max_abs = 0 }); /* says nothing of the range */
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale == before);
+    tell(s, 5, true);
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale < before);
     stance_scaler_free(s);
 }
 END_TEST
@@ -438,7 +489,7 @@ START_TEST(refuses_settings)
         { "dynamic:init_scale=0", "init_scale" },         { "static:scale=0", "scale: 0 is outside" },
         { "static:scale=-3", "outside" },                 { "static:scale=.inf", "outside" },
         { "none:scale=1", "scaler 'none': scale: unknown key" },
-        { "dynamc", "scaler 'dynamc': not found; known: dynamic, none, static" },
+        { "dynamc", "scaler 'dynamc': not found; known: dynamic, hysteresis, lognormal, none, static" },
     };
     struct stance_error   err = STANCE_ERROR_INIT;
     struct stance_scaler *s;
@@ -491,6 +542,8 @@ int main(void)
     tcase_add_test(tc, replays_grad_scaler);
     tcase_add_test(tc, replays_mmcv_loss_scaler);
     tcase_add_loop_test(tc, traces_of_the_field, 0, sizeof traces / sizeof *traces);
+    tcase_add_test(tc, hysteresis_is_spent_and_refilled);
+    tcase_add_test(tc, lognormal_follows_the_largest_gradient);
     tcase_add_test(tc, shared_cases);
     tcase_add_loop_test(tc, takes_up_or_refuses, 0, sizeof saved / sizeof *saved);
     tcase_add_test(tc, limits_of_skipping);

@@ -102,39 +102,65 @@ static void plain(struct stance_meter *m, const struct stance_event *e)
     fprintf(m->out, "%s\n", line);
 }
 
-void stance_meter_step(struct stance_meter *m, const struct stance_event *e, double now)
+static bool is_due(const struct stance_meter *m, const struct stance_event *e, double now)
 {
     bool last = e->iteration == e->iterations;
-    bool due  = !m->started || now - m->shown_at >= m->interval || (m->terminal && last)
-               || (!m->terminal && m->every > 0 && e->step - m->shown_step >= m->every)
-               || (last && e->epoch == e->epochs);
 
-    if (m->out == NULL || !due)
+    return !m->started || now - m->shown_at >= m->interval || (m->terminal && last)
+           || (!m->terminal && m->every > 0 && e->step - m->shown_step >= m->every) || (last && e->epoch == e->epochs);
+}
+
+void stance_meter_step(struct stance_meter *m, const struct stance_event *e, double now)
+{
+    if (m->out == NULL)
         return;
-    if (m->terminal)
-        draw(m, e);
-    else
-        plain(m, e);
-    fflush(m->out);
-    m->started    = true;
-    m->shown_at   = now;
-    m->shown_step = e->step;
+    flockfile(m->out);
+    if (is_due(m, e, now)) {
+        if (m->terminal)
+            draw(m, e);
+        else
+            plain(m, e);
+        fflush(m->out);
+        m->started    = true;
+        m->shown_at   = now;
+        m->shown_step = e->step;
+    }
+    funlockfile(m->out);
 }
 
 void stance_meter_close_line(struct stance_meter *m)
 {
-    if (m->out != NULL && m->open_line) {
+    if (m->out == NULL)
+        return;
+    flockfile(m->out);
+    if (m->open_line) {
         fputc('\n', m->out);
         fflush(m->out);
         m->open_line = false;
     }
+    funlockfile(m->out);
 }
 
 void stance_meter_say(struct stance_meter *m, const char *text)
 {
     if (m->out == NULL)
         return;
+    flockfile(m->out);
     stance_meter_close_line(m);
     fprintf(m->out, "%s\n", text);
     fflush(m->out);
+    funlockfile(m->out);
+}
+
+void stance_meter_log(void *meter, enum stance_log_level level, const char *module, const char *text)
+{
+    static const char *const word[] = { "warning", "info", "debug", "trace" };
+    struct stance_meter     *m      = meter;
+    FILE                    *out    = m->out != NULL ? m->out : stderr;
+
+    flockfile(out);
+    stance_meter_close_line(m);
+    fprintf(out, "stance: %s: %s: %s\n", word[level], module, text);
+    fflush(out);
+    funlockfile(out);
 }

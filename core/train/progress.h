@@ -5,11 +5,13 @@
 #ifndef TRAIN_PROGRESS_H
 #define TRAIN_PROGRESS_H
 
+#include <stance/log.h>
 #include <stance/logger.h>
 
 #include <stdio.h>
 
-/** Filled by stance_meter_init(); the settings may be changed before the first event. One thread. */
+/** Filled by stance_meter_init(); the settings may be changed before the first event. The
+ *  functions below lock the stream, so that any thread may call them. */
 struct stance_meter {
     FILE   *out;       /**< borrowed; NULL: quiet */
     bool    terminal;  /**< write over one line */
@@ -35,5 +37,9 @@ void stance_meter_say(struct stance_meter *m, const char *text);
 
 /** Ends the line that is written over, if one is on the terminal: before anything else is printed there. */
 void stance_meter_close_line(struct stance_meter *m);
+
+/** For stance_log_set_sink(): a warning begins on a line of its own. @param meter  a struct stance_meter; a quiet
+ *  one shows warnings too, on stderr. */
+void stance_meter_log(void *meter, enum stance_log_level level, const char *module, const char *text);
 
 #endif
