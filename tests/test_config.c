@@ -280,6 +280,9 @@ static const struct {
     { "a.=1", "a name like a.b.c" },
     { "a.x=[1", "'a.x=[1'" },
     { "a.x=*q", "alias" },
+    { "a.\xa3=1", "not UTF-8" },
+    { "a.x=\xed\xa0\x80", "not UTF-8" },
+    { "a.x=\xc0\x80", "not UTF-8" },
 };
 
 START_TEST(bad_settings_are_told)

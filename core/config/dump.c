@@ -31,7 +31,7 @@ static void quoted(const char *text, struct stance_string *out)
         if (code == '"' || code == '\\')
             stance_string_add(out, "\\%c", (int)code);
         else if ((code >= 0x20 && code < 0x7f)
-                 || (code >= 0xa0 && code < 0xfffe && code != 0x2028 && code != 0x2029 && code != 0xfeff)
+                 || (code >= 0xa0 && code < 0xfffe && n > 1 && code != 0x2028 && code != 0x2029 && code != 0xfeff)
                  || (code > 0xffff && n == 4))
             stance_string_add(out, "%.*s", (int)n, (const char *)s);
         else if (code < 0x100) /* control characters, and line breaks of YAML 1.1 */

@@ -84,18 +84,6 @@ static size_t size_of(const struct stance_config_node *n, size_t limit)
     return total;
 }
 
-static int depth_of(const struct stance_config_node *n)
-{
-    int deepest = 0;
-
-    for (size_t i = 0; i < n->count; i++) {
-        int d = depth_of(n->child[i]);
-
-        deepest = d > deepest ? d : deepest;
-    }
-    return deepest + (n->kind == STANCE_CONFIG_LIST || n->kind == STANCE_CONFIG_MAP);
-}
-
 static stance_status expand(struct reader *r, const yaml_event_t *e, int depth, struct stance_config_node **out)
 {
     const char *name = (const char *)e->data.alias.anchor;
@@ -109,7 +97,7 @@ static stance_status expand(struct reader *r, const yaml_event_t *e, int depth, 
         r->expanded += size_of(r->anchor[i].node, STANCE_CONFIG_ALIAS_MAX);
         if (r->expanded > STANCE_CONFIG_ALIAS_MAX)
             return fail_at(r, STANCE_ERR_RANGE, &e->start_mark, "the aliases of this file expand to too many values");
-        if (depth + depth_of(r->anchor[i].node) > STANCE_CONFIG_DEPTH_MAX)
+        if (depth + stance_config_depth(r->anchor[i].node) > STANCE_CONFIG_DEPTH_MAX)
             return fail_at(r, STANCE_ERR_RANGE, &e->start_mark, nested);
         *out = stance_config_node_copy(r->c, r->anchor[i].node);
         if (*out == NULL)

@@ -16,6 +16,30 @@ static void from_option(struct stance_config_node *n, const char *origin)
         from_option(n->child[i], origin);
 }
 
+/* Arguments are bytes; what goes into a tree must be text that YAML can carry. */
+static bool is_utf8(const char *text)
+{
+    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };
+    const unsigned char  *s        = (const unsigned char *)text;
+
+    while (*s != '\0') {
+        int      more = *s < 0x80 ? 0 : *s < 0xc0 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf8 ? 3 : -1;
+        uint32_t code = more > 0 ? *s & (0x3fu >> more) : *s;
+
+        if (more < 0)
+            return false;
+        s++;
+        for (int i = 0; i < more; i++, s++) {
+            if ((*s & 0xc0) != 0x80)
+                return false;
+            code = code << 6 | (*s & 0x3fu);
+        }
+        if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+            return false;
+    }
+    return true;
+}
+
 static stance_status short_of_memory(const char *origin, struct stance_error *err)
 {
     return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: out of memory", origin);
@@ -80,6 +104,7 @@ static stance_status apply(struct stance_config *c, char *keys, const char *text
 {
     struct stance_config_node *value = NULL, *at = c->root;
     stance_status              status = stance_config_parse(c, text, strlen(text), origin, &value, err);
+    int                        levels;
 
     if (status != STANCE_OK)
         return stance_error_prefix(err, status, "'%s'", assignment);
@@ -88,12 +113,15 @@ static stance_status apply(struct stance_config *c, char *keys, const char *text
     if (value == NULL)
         return short_of_memory(origin, err);
     from_option(value, origin);
+    levels = stance_config_depth(value);
     for (;;) {
         size_t len  = strcspn(keys, ".");
         bool   last = keys[len] == '\0';
 
-        if (len == 0)
+        if (len == 0 || len > STANCE_CONFIG_KEY_MAX)
             return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: a name like a.b.c is expected before '='", origin, assignment);
+        if (++levels > STANCE_CONFIG_DEPTH_MAX)
+            return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: nested too deeply", origin, assignment);
         keys[len] = '\0';
         if (last)
             return assign(c, at, keys, value, assignment, origin, err);
@@ -113,6 +141,8 @@ stance_status stance_config_set(struct stance_config *c, const char *assignment,
 
     if (equal == NULL)
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: 'name=value' is expected", origin, assignment);
+    if (!is_utf8(assignment))
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the setting is not UTF-8 text", origin);
     own  = stance_arena_strdup(c->arena, origin);
     keys = stance_strdup(assignment);
     if (keys == NULL || own == NULL) {
@@ -150,7 +180,7 @@ static stance_status one_setting(struct stance_config *c, const char *spec, char
     } else if (strspn(text, "0123456789") == strlen(text) && *text != '\0') {
         key = "index";
     }
-    if (key[0] == '\0' || (equal == NULL && key == text))
+    if (key[0] == '\0' || (equal == NULL && key == text) || strlen(key) > STANCE_CONFIG_KEY_MAX)
         return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': NAME:key=value,key=value is expected", spec);
     if (stance_config_find(map, key) != NULL)
         return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': '%s' stands twice", spec, key);
@@ -171,7 +201,9 @@ stance_status stance_config_spec(struct stance_config *c, const char *spec, cons
 
     if (map == NULL || copy == NULL)
         return stance_config_fail(err, STANCE_ERR_NOMEM, place, "out of memory");
-    at       = copy + len + (copy[len] == ':');
+    if (!is_utf8(spec))
+        return stance_config_fail(err, STANCE_ERR_INVAL, place, "the name of a plugin or its settings are not UTF-8 text");
+    at        = copy + len + (copy[len] == ':');
     copy[len] = '\0';
     if (len == 0)
         return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': a name is expected", spec);

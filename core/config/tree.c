@@ -197,6 +197,18 @@ bool stance_config_equal(const struct stance_config_node *a, const struct stance
     return true;
 }
 
+int stance_config_depth(const struct stance_config_node *node)
+{
+    int deepest = 0;
+
+    for (size_t i = 0; i < node->count; i++) {
+        int d = stance_config_depth(node->child[i]);
+
+        deepest = d > deepest ? d : deepest;
+    }
+    return deepest + (node->kind == STANCE_CONFIG_LIST || node->kind == STANCE_CONFIG_MAP);
+}
+
 const char *stance_config_kind_word(const struct stance_config_node *node)
 {
     switch (node->kind) {

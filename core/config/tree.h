@@ -119,6 +119,8 @@ struct stance_config_node *stance_config_get(const struct stance_config_node *ro
 bool stance_config_is_null(const struct stance_config_node *node);
 /** Deep equality of kinds, keys and texts (places do not count). */
 bool stance_config_equal(const struct stance_config_node *a, const struct stance_config_node *b);
+/** Lists and mappings inside one another; 0 for a word. */
+int stance_config_depth(const struct stance_config_node *node);
 /** "a mapping", "a list", "null", "a value". */
 const char *stance_config_kind_word(const struct stance_config_node *node);
 
