@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The YAML reader, --set, plugin specs and the points of a data set, on any bytes. The first byte says
- * which. What is read must be written so that it reads back to the same tree.
- * By hand: clang -fsanitize=fuzzer,address ...; without the fuzzer's main (plain `make check`) the seeds
- * below and the files given as arguments are run once. */
+ * The YAML reader, --set, plugin specs and the points of a data set, on any bytes. The first byte
+ * says which. What is read must be written so that it reads back to the same tree. By hand: clang
+ * -fsanitize=fuzzer,address ...; without the fuzzer's main (plain `make check`) the seeds below and
+ * the files given as arguments are run once. */
 #include "config.h"
 
 #include "config/recipe.h"
@@ -44,8 +44,10 @@ static void read_back(struct stance_config *c, struct stance_config_node *root)
         stance_config_dump(root, origins, &text);
         must(!text.failed, "memory");
         name_nulls(root);
-        must(stance_config_parse(d, text.s, text.len, "again", &again, &err) == STANCE_OK, err.text);
-        must(again != NULL && stance_config_equal(root, again), "the dump reads back to another tree");
+        must(stance_config_parse(d, text.s, text.len, "again", &again, &err) == STANCE_OK,
+             err.text);
+        must(again != NULL && stance_config_equal(root, again),
+             "the dump reads back to another tree");
         stance_string_free(&text);
         stance_config_free(d);
     }
@@ -81,7 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     default:
         if (stance_config_parse(c, text, size - 1, "fuzz", &root, &err) == STANCE_OK && root != NULL
-            && root->kind == STANCE_CONFIG_MAP && stance_pose_read(c, root, &pose, &err) == STANCE_OK)
+            && root->kind == STANCE_CONFIG_MAP
+            && stance_pose_read(c, root, &pose, &err) == STANCE_OK)
             for (int32_t k = 0; k < pose.keypoints; k++)
                 must(pose.partner[pose.partner[k]] == k, "a partner whose partner is another");
         break;
@@ -92,13 +95,24 @@ done:
     return 0;
 }
 
-#ifndef STANCE_FUZZ
+#ifndef STANCE_FUZZER
 int main(int argc, char **argv)
 {
     static const char *const seeds[] = {
-        "0a: {b: [1, ~, 'no', \"\\u2028\"], ? c : d}\ne: &x [1]\nf: *x\n", "0a: &a [*a]", "0- - - 1\n- {a: }\n", "0\"\\0\": 1\n",
-        "0? [a]\n: b\n", "0a: |\n  text\n  more\n# end\n", "0%YAML 1.1\n---\n!!str a: !x b\n...\n", "1a.b.c={x: [1]}", "1a.0=1", "1=",
-        "2cpu:winograd=off", "2cuda:1,a=[1,2]", "2::", "3keypoints: [a, b, c]\nflip_pairs: [[0, b]]\nsigmas: [1, 2, 3]\nupper_body: [c]\n",
+        "0a: {b: [1, ~, 'no', \"\\u2028\"], ? c : d}\ne: &x [1]\nf: *x\n",
+        "0a: &a [*a]",
+        "0- - - 1\n- {a: }\n",
+        "0\"\\0\": 1\n",
+        "0? [a]\n: b\n",
+        "0a: |\n  text\n  more\n# end\n",
+        "0%YAML 1.1\n---\n!!str a: !x b\n...\n",
+        "1a.b.c={x: [1]}",
+        "1a.0=1",
+        "1=",
+        "2cpu:winograd=off",
+        "2cuda:1,a=[1,2]",
+        "2::",
+        "3keypoints: [a, b, c]\nflip_pairs: [[0, b]]\nsigmas: [1, 2, 3]\nupper_body: [c]\n",
         "3keypoints: [a]\nskeleton: [[0, 1]]\n",
     };
 
