@@ -35,8 +35,8 @@ struct stance_recipe_section {
     size_t                     offset; /* of the section's struct in struct stance_recipe */
 };
 extern const struct stance_recipe_section stance_recipe_sections[]; /* ends with path NULL */
-stance_status                             stance_recipe_read_sections(struct stance_recipe *r,
-                                                                      struct stance_error  *err) STANCE_MUST_CHECK;
+stance_status stance_recipe_read_sections(struct stance_recipe *r,
+                                          struct stance_error *err) STANCE_MUST_CHECK;
 
 /* recipe_dump.c: makes r->resolved. */
 stance_status stance_recipe_resolve(struct stance_recipe *r,
