@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
+plugin_LTLIBRARIES += scalers/scaler_dynamic.la
+plugin_LTLIBRARIES += scalers/scaler_none.la
+plugin_LTLIBRARIES += scalers/scaler_static.la

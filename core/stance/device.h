@@ -39,6 +39,8 @@ struct stance_offer {
     size_t              size;
     size_t              workspace; /**< bytes of scratch during a launch */
     struct stance_form *in, *out;  /**< [n_in], [n_out] */
+    int32_t            *alias;     /**< [n_out], preset to -1: operand that result i may lie over if that
+                                        operand is not read afterwards */
 };
 
 struct stance_device_ops {
@@ -113,7 +115,7 @@ struct stance_control {
  *  (new_mean, new_var, mean, inv_std) for each k. out, inference: y alone, by running statistics. */
 struct stance_norm_sum {
     int32_t n_norm, n_plain, factor[STANCE_NORM_SUM_MAX], relu, inference;
-    float   eps, momentum;
+    double  eps, momentum;
 };
 
 /** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent

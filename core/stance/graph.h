@@ -81,6 +81,8 @@ STANCE_API void stance_leave(struct stance_builder *b);
 
 /** Whether the graph trains (batch statistics, gradients) or evaluates. */
 STANCE_API bool stance_training(const struct stance_builder *b);
+/** Whether a gradient with respect to @p v is needed: gradient rules build nothing for others. */
+STANCE_API bool stance_wants_gradient(const struct stance_builder *b, struct stance_value v);
 /** Whether something has failed already: loops may stop early, need not. */
 STANCE_API bool stance_failed(const struct stance_builder *b);
 /** Fails the build with a reason of the caller's; the scope is put in front. */
@@ -128,7 +130,8 @@ enum stance_op_flag {
     STANCE_OP_HOST         = 1, /**< runs on the host between two segments of device work */
     STANCE_OP_RANDOM       = 2,
     STANCE_OP_IN_PLACE     = 4, /**< output 0 may lie over input 0 where that one ends */
-    STANCE_OP_NO_RECOMPUTE = 8
+    STANCE_OP_NO_RECOMPUTE = 8,
+    STANCE_OP_STATE        = 16 /**< results assigned to a state operand may lie over that operand */
 };
 
 struct stance_op_ops {

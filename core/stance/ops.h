@@ -11,7 +11,7 @@
 
 STANCE_BEGIN_DECLS
 
-/** "conv2d" (x, w, [bias [O]]) -> y; zero padding; 0 in dilation or groups means 1.
+/** "conv2d" (x, w, [bias [O]]) -> y; zero padding; 0 in dilation or groups means 1; kernel is w's, or 0.
  *  "conv2d_grad_data" (dy, w) -> dx: attr.size is H, W of x.
  *  "conv2d_grad_weight" (dy, x) -> dw: attr.kernel is kh, kw. */
 struct stance_conv2d { int32_t stride[2], pad[2], dilation[2], groups; int32_t kernel[2], size[2]; };
@@ -24,8 +24,10 @@ struct stance_conv_transpose2d { int32_t stride[2], pad[2], output_pad[2], group
  *  inv_std: batch statistics, biased variance for y, unbiased one folded into new_var; non-finite
  *  batch statistics are not folded. All per-channel operands are F32 [C].
  *  "batch_norm_grad" (dy, x, weight, mean, inv_std) -> dx, dweight, dbias.
- *  "batch_norm_inference" (x, weight, bias, running_mean, running_var) -> y. */
-struct stance_batch_norm { float eps, momentum; };
+ *  "batch_norm_inference" (x, weight, bias, running_mean, running_var) -> y.
+ *  "batch_norm_inference_grad" (dy, x, weight, running_mean, running_var) -> dx, dweight, dbias.
+ *  "increment" (I64 counter) -> counter + 1. No attribute. */
+struct stance_batch_norm { double eps, momentum; };
 
 /** "upsample" (x) -> y; "upsample_grad" (dy) -> dx. bilinear: align_corners false, as PyTorch's. */
 struct stance_upsample { int32_t factor[2], bilinear; };
@@ -36,9 +38,9 @@ struct stance_upsample { int32_t factor[2], bilinear; };
 struct stance_pool { int32_t kernel[2], stride[2], pad[2], size[2]; };
 
 /** "scale" (x) -> factor * x. */
-struct stance_scale { float factor; };
+struct stance_scale { double factor; };
 
-/** "cast" (x) -> y of the given type. */
+/** "cast" (x) -> y of the given type; ANY is the low type of the policy. Integers: towards zero, clamped. */
 struct stance_cast { int32_t type; };
 
 /** "mse" (prediction [B,K,...], target, [weight [B,K,1]]) -> scalar F32: sum of w (p-t)^2 over the
@@ -46,14 +48,16 @@ struct stance_cast { int32_t type; };
  *  "mse_grad" (d_loss, prediction, target, [weight]) -> d_prediction. No attribute. */
 
 /** "reduce_sum" (x) -> sum over the axes whose bit is set; keep: they stay with length 1.
- *  "broadcast" (x) -> x repeated to shape (its gradient and inverse). */
+ *  "broadcast" (x) -> x repeated to shape (its gradient and inverse) along the axes whose bit is set, which
+ *  x lacks or has with length 1. */
 struct stance_reduce { uint32_t axes; int32_t keep; };
 struct stance_broadcast { struct stance_shape shape; uint32_t axes; };
 
 /** "matmul" (a [...,M,K], b [...,K,N]) -> [...,M,N]; equal leading dimensions or none in b. */
 struct stance_matmul { int32_t transpose_a, transpose_b; };
 
-/** "concat" (x...) -> y along axis; "slice" (x) -> y = x[start : start+length] along axis. */
+/** "concat" (x...) -> y along axis; "slice" (x) -> y = x[start : start+length] along axis.
+ *  "slice_grad" (dy) -> dx: zeros but for dy at start; length is that of x along the axis. */
 struct stance_concat { int32_t axis; };
 struct stance_slice { int32_t axis; int64_t start, length; };
 

@@ -4,7 +4,7 @@
 #ifndef STANCE_POSE_H
 #define STANCE_POSE_H
 
-#include <stance/common.h>
+#include <stance/error.h>
 
 STANCE_BEGIN_DECLS
 
@@ -36,6 +36,28 @@ struct stance_decode {
     int32_t      modulate_kernel; /**< unbiased only: width of the Gaussian, px of the heatmap, odd */
     float       *keypoint;  /**< out [B,K,3]: x, y in image px, score */
 };
+
+STANCE_API stance_status stance_decode_heatmap(const struct stance_decode *d, struct stance_error *err);
+STANCE_API void stance_unflip_heatmap(const int32_t *partner, float *heat, int batch, int k, int h, int w, bool shift);
+/** Points from heatmaps: the first maximum of each map, refined, turned to image px by centre and
+ *  scale. The score is the maximum; a point is found where it is above 0, else its place is that of
+ *  (-1, -1) of the map. Refinement: a quarter pixel towards the larger neighbour (default); a Newton
+ *  step on the logarithm of the blurred map (unbiased); none.
+ *  @return STANCE_OK; STANCE_ERR_SHAPE (an empty dimension); STANCE_ERR_RANGE (modulate_kernel even or
+ *          below 1); STANCE_ERR_NOMEM
+ *  Source: Xiao, Wu, Wei, "Simple Baselines for Human Pose Estimation and Tracking", ECCV 2018; Zhang
+ *  et al., "Distribution-Aware Coordinate Representation for Human Pose Estimation", CVPR 2020; the
+ *  arithmetic, in binary32, is MMPose 0.29's. */
+STANCE_API stance_status stance_decode_heatmap(const struct stance_decode *d,
+                                               struct stance_error *err) STANCE_MUST_CHECK;
+
+/** Turns heatmaps of a mirrored image into those of the image itself, in place: partners change
+ *  places, every row is mirrored.
+ *  @param partner  [K]; partner[partner[k]] is k
+ *  @param heat     [B,K,H,W] binary32
+ *  @param shift    move one column right afterwards; the first column stays (MMPose's shift_heatmap) */
+STANCE_API void stance_unflip_heatmap(const int32_t *partner, float *heat, int batch, int k, int h,
+                                      int w, bool shift);
 
 STANCE_END_DECLS
 #endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "data/cache.h"
+#include "data/image.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stance_image_cache {
+    struct stance_dataset_ops        ops;
+    const struct stance_dataset_ops *dataset;
+    const void                      *state;
+    int64_t                          n;      /* different images */
+    int32_t                         *slot_of; /* [samples] */
+    struct stance_image             *slots;  /* [n]; filled once, then constant */
+    size_t                           left;   /* bytes */
+    pthread_mutex_t                  lock;   /* guards slots and left */
+};
+
+static const struct stance_pose *pose(const void *state)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->pose(c->state);
+}
+
+static int64_t count(const void *state)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->count(c->state);
+}
+
+static const struct stance_sample *sample(const void *state, int64_t index)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->sample(c->state, index);
+}
+
+static const char *path(const void *state, int64_t index)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->path(c->state, index);
+}
+
+static const struct stance_truth *truths(const void *state, int64_t *n)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->truths(c->state, n);
+}
+
+static const int64_t *image_ids(const void *state, int64_t *n)
+{
+    const struct stance_image_cache *c = state;
+
+    return c->dataset->image_ids(c->state, n);
+}
+
+static size_t bytes_of(const struct stance_image *image)
+{
+    return (size_t)image->width * (size_t)image->height * 3;
+}
+
+/* @return false when memory is short */
+static bool copy(const struct stance_image *from, struct stance_image *to)
+{
+    uint8_t *rgb = stance_calloc(bytes_of(from), 1);
+
+    if (rgb == NULL)
+        return false;
+    memcpy(rgb, from->rgb, bytes_of(from));
+    *to     = *from;
+    to->rgb = rgb;
+    return true;
+}
+
+static void keep(struct stance_image_cache *c, int32_t slot, const struct stance_image *image)
+{
+    struct stance_image kept;
+    size_t              size = bytes_of(image);
+    bool                room;
+
+    pthread_mutex_lock(&c->lock);
+    room = c->slots[slot].rgb == NULL && c->left >= size;
+    if (room)
+        c->left -= size;
+    pthread_mutex_unlock(&c->lock);
+    if (!room)
+        return;
+    if (!copy(image, &kept)) /* a cache may do without */
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (c->slots[slot].rgb == NULL) {
+        c->slots[slot] = kept;
+        kept.rgb       = NULL;
+    } else {
+        c->left += size;
+    }
+    pthread_mutex_unlock(&c->lock);
+    stance_free(kept.rgb);
+}
+
+static stance_status image(const void *state, int64_t index, struct stance_image *out,
+                           struct stance_error *err)
+{
+    /* The table of images changes behind a dataset that stays the same to whoever looks. */
+    struct stance_image_cache *c    = (struct stance_image_cache *)(uintptr_t)state;
+    int32_t                    slot = c->slot_of[index];
+    struct stance_image        have;
+    stance_status              status;
+
+    pthread_mutex_lock(&c->lock);
+    have = c->slots[slot];
+    pthread_mutex_unlock(&c->lock);
+    if (have.rgb != NULL) {
+        if (copy(&have, out))
+            return STANCE_OK;
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: %d x %d pixels", path(state, index), have.width,
+                           have.height);
+    }
+    status = c->dataset->image(c->state, index, out, err);
+    if (status == STANCE_OK)
+        keep(c, slot, out);
+    return status;
+}
+
+struct id_index { int64_t id, index; };
+
+static int by_id(const void *a, const void *b)
+{
+    const struct id_index *x = a, *y = b;
+
+    return x->id != y->id ? (x->id < y->id ? -1 : 1) : (x->index > y->index) - (x->index < y->index);
+}
+
+stance_status stance_image_cache_new(const struct stance_dataset_ops *dataset, const void *dataset_state,
+                                     size_t bytes, struct stance_image_cache **out,
+                                     struct stance_error *err)
+{
+    int64_t                    samples = dataset->count(dataset_state);
+    struct stance_image_cache *c       = stance_calloc(1, sizeof *c);
+    struct id_index           *ids     = stance_calloc((size_t)samples + 1, sizeof *ids);
+
+    if (c == NULL || ids == NULL || samples > INT32_MAX)
+        goto no_memory;
+    c->slot_of = stance_calloc((size_t)samples + 1, sizeof *c->slot_of);
+    c->slots   = stance_calloc((size_t)samples + 1, sizeof *c->slots);
+    if (c->slot_of == NULL || c->slots == NULL)
+        goto no_memory;
+    for (int64_t i = 0; i < samples; i++)
+        ids[i] = (struct id_index){ dataset->sample(dataset_state, i)->image_id, i };
+    qsort(ids, (size_t)samples, sizeof *ids, by_id);
+    for (int64_t i = 0; i < samples; i++) {
+        if (i == 0 || ids[i].id != ids[i - 1].id)
+            c->n++;
+        c->slot_of[ids[i].index] = (int32_t)(c->n - 1);
+    }
+    stance_free(ids);
+    c->dataset = dataset;
+    c->state   = dataset_state;
+    c->left    = bytes;
+    c->ops     = (struct stance_dataset_ops){ .size = sizeof c->ops, .pose = pose, .count = count,
+                                              .sample = sample, .image = image, .path = path,
+                                              .truths = truths, .image_ids = image_ids };
+    pthread_mutex_init(&c->lock, NULL);
+    *out = c;
+    return STANCE_OK;
+no_memory:
+    if (c != NULL) {
+        stance_free(c->slot_of);
+        stance_free(c->slots);
+    }
+    stance_free(c);
+    stance_free(ids);
+    return STANCE_FAIL(err, STANCE_ERR_NOMEM, "cache of images");
+}
+
+const struct stance_dataset_ops *stance_image_cache_ops(const struct stance_image_cache *c)
+{
+    return &c->ops;
+}
+
+void stance_image_cache_free(struct stance_image_cache *c)
+{
+    if (c == NULL)
+        return;
+    for (int64_t i = 0; i < c->n; i++)
+        stance_free(c->slots[i].rgb);
+    stance_free(c->slots);
+    stance_free(c->slot_of);
+    pthread_mutex_destroy(&c->lock);
+    stance_free(c);
+}

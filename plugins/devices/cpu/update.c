@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What follows the backward pass: adding into the flat gradients, the check, the optimizer, committing. */
+#include "cpu.h"
+
+#include "../../optimizers/optimizers.h"
+
+#include <math.h>
+
+#define RUN 16384 /* values a unit */
+
+static int64_t runs(int64_t n)
+{
+    return (n + RUN - 1) / RUN;
+}
+
+static int64_t run_length(int64_t n, int64_t i)
+{
+    return n - i * RUN < RUN ? n - i * RUN : RUN;
+}
+
+/* ---- "accumulate" --------------------------------------------------------------------------------- */
+
+/* The sum is a segment of the flat gradients: in the layout of g, or just as many numbers. */
+static bool offer_accumulate(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    const struct stance_tensor *sum = &q->in[0], *g = &q->in[1];
+    enum cpu_kind               k;
+
+    (void)o;
+    return q->n_in == 2 && sum->stored == STANCE_TYPE_F32 && stance_cpu_kind(g, &k)
+           && stance_cpu_length(cpu, g) > 0 && stance_cpu_length(cpu, sum) == stance_cpu_length(cpu, g)
+           && (sum->layout == g->layout || (sum->layout == CPU_PLAIN && sum->shape.rank == 1));
+}
+
+struct accumulate { const struct cpu *cpu; const struct stance_call *call; enum cpu_kind kind; int64_t n; };
+
+static void accumulate_unit(void *ctx, int64_t i)
+{
+    struct accumulate *a = ctx;
+    int64_t            n = run_length(a->n, i);
+    float             *sum = (float *)a->call->out[0].data + i * RUN;
+    const float       *old = (const float *)a->call->in[0].data + i * RUN;
+
+    if (sum != old)
+        memcpy(sum, old, (size_t)n * sizeof *sum);
+    a->cpu->pass->accumulate[a->kind](sum, stance_cpu_at(a->call->in[1].data, a->kind, i * RUN), n);
+}
+
+static stance_status launch_accumulate(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    struct accumulate a = { cpu, call, CPU_F32, stance_cpu_length(cpu, &call->in[1]) };
+
+    (void)kernel;
+    stance_cpu_kind(&call->in[1], &a.kind);
+    if (a.kind > CPU_F16)
+        a.kind = CPU_F32;
+    stance_cpu_parallel(cpu, runs(a.n), accumulate_unit, &a);
+    return STANCE_OK;
+}
+
+/* ---- "loss_seed", "grad_check" ---------------------------------------------------------------------- */
+
+static bool is_bytes(const struct stance_tensor *t, size_t size)
+{
+    return stance_cpu_plain(t, STANCE_TYPE_U8) && stance_elements(&t->shape) >= (int64_t)size;
+}
+
+static bool offer_seed(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    return is_bytes(&q->in[0], sizeof(struct stance_control)) && stance_cpu_plain(&q->out[0], STANCE_TYPE_F32);
+}
+
+static stance_status launch_seed(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    const struct stance_control *c = call->in[0].data;
+
+    (void)cpu;
+    (void)kernel;
+    *(float *)call->out[0].data = c->scale * c->micro_weight;
+    return STANCE_OK;
+}
+
+static bool offer_check(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    if (!stance_cpu_plain(&q->in[0], STANCE_TYPE_F32) || !is_bytes(&q->out[0], sizeof(struct stance_control)))
+        return false;
+    o->workspace = (size_t)runs(stance_elements(&q->in[0].shape)) * sizeof(struct cpu_check);
+    return true;
+}
+
+struct check { const struct cpu *cpu; const float *g; int64_t n; float inverse; struct cpu_check *part; };
+
+static void check_unit(void *ctx, int64_t i)
+{
+    struct check *c = ctx;
+
+    c->part[i] = c->cpu->pass->check(c->g + i * RUN, run_length(c->n, i), c->inverse);
+}
+
+static stance_status launch_check(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    struct stance_control *c = call->out[0].data;
+    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape),
+                                 (float)(1 / (double)c->scale), call->workspace };
+    double                 norm;
+
+    (void)kernel;
+    stance_cpu_parallel(cpu, runs(k.n), check_unit, &k);
+    c->sum_squares = 0;
+    c->max_abs     = 0;
+    c->first_bad   = -1;
+    for (int64_t i = 0; i < runs(k.n); i++) {
+        c->sum_squares += k.part[i].sum;
+        c->max_abs = k.part[i].max > c->max_abs ? k.part[i].max : c->max_abs;
+        if (k.part[i].bad >= 0 && c->first_bad < 0)
+            c->first_bad = i * RUN + k.part[i].bad;
+    }
+    c->update.skip   = c->first_bad >= 0;
+    c->update.factor = k.inverse;
+    norm             = sqrt(c->sum_squares);
+    if (c->clip > 0 && norm + 1e-6 > c->clip)
+        c->update.factor *= c->clip / (norm + 1e-6);
+    return STANCE_OK;
+}
+
+/* ---- "commit" ---------------------------------------------------------------------------------------- */
+
+static bool offer_commit(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    if (q->n_in != 3 || q->n_out != 2 || !is_bytes(&q->in[1], sizeof(struct stance_update)))
+        return false;
+    return q->in[0].stored == q->in[2].stored && q->in[0].layout == q->in[2].layout && q->in[0].bytes == q->in[2].bytes
+           && q->out[0].bytes == q->in[0].bytes && q->out[1].bytes == q->in[0].bytes;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (to != from)
+        memcpy(to, from, bytes);
+}
+
+static stance_status launch_commit(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    const struct stance_update *u = call->in[1].data;
+    const struct stance_tensor *winner = u->skip ? &call->in[2] : &call->in[0];
+
+    (void)cpu;
+    (void)kernel;
+    copy(call->out[0].data, winner->data, winner->bytes);
+    copy(call->out[1].data, winner->data, winner->bytes);
+    return STANCE_OK;
+}
+
+/* ---- optimizers --------------------------------------------------------------------------------------- */
+
+/* Gradient, update block, then the masters and @p slots arrays; results over those. */
+static bool update_operands(const struct stance_request *q, int slots)
+{
+    int64_t n;
+
+    if (q->n_in != 3 + slots || q->n_out != 1 + slots || !is_bytes(&q->in[1], sizeof(struct stance_update)))
+        return false;
+    n = stance_elements(&q->in[2].shape);
+    for (int i = 0; i < q->n_in; i++)
+        if (i != 1 && (!stance_cpu_plain(&q->in[i], STANCE_TYPE_F32) || stance_elements(&q->in[i].shape) != n))
+            return false;
+    for (int i = 0; i < q->n_out; i++)
+        if (!stance_cpu_plain(&q->out[i], STANCE_TYPE_F32) || stance_elements(&q->out[i].shape) != n)
+            return false;
+    return true;
+}
+
+static bool offer_adam(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    return ((const struct stance_adam *)q->attr)->betas.n == 2 && update_operands(q, 2);
+}
+
+static bool offer_sgd(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    return update_operands(q, 1);
+}
+
+struct update {
+    const struct cpu         *cpu;
+    const struct stance_call *call;
+    struct cpu_adam           adam;
+    struct cpu_sgd            sgd;
+    bool                      is_sgd;
+    int64_t                   n;
+};
+
+static void update_unit(void *ctx, int64_t i)
+{
+    struct update *u = ctx;
+    const float   *g = (const float *)u->call->in[0].data + i * RUN, *in[3];
+    float         *out[3];
+
+    for (int j = 0; j < u->call->n_out; j++) {
+        in[j]  = (const float *)u->call->in[2 + j].data + i * RUN;
+        out[j] = (float *)u->call->out[j].data + i * RUN;
+    }
+    if (u->is_sgd)
+        u->cpu->pass->sgd(&u->sgd, g, in, out, run_length(u->n, i));
+    else
+        u->cpu->pass->adam(&u->adam, g, in, out, run_length(u->n, i));
+}
+
+static stance_status run_update(struct update *u)
+{
+    const struct stance_update *step = u->call->in[1].data;
+
+    u->n = stance_elements(&u->call->in[2].shape);
+    if (step->skip)
+        for (int j = 0; j < u->call->n_out; j++)
+            copy(u->call->out[j].data, u->call->in[2 + j].data, u->call->in[2 + j].bytes);
+    else
+        stance_cpu_parallel(u->cpu, runs(u->n), update_unit, u);
+    return STANCE_OK;
+}
+
+static stance_status adam(struct cpu *cpu, const struct stance_call *call, bool decoupled)
+{
+    const struct stance_adam   *a = call->attr;
+    const struct stance_update *s = call->in[1].data;
+    double                      b1 = a->betas.v[0], b2 = a->betas.v[1], t = (double)s->applied + 1;
+    struct update               u = { .cpu = cpu, .call = call };
+
+    u.adam = (struct cpu_adam){
+        .factor = (float)s->factor, .l2 = decoupled ? 0 : (float)a->weight_decay,
+        .keep = decoupled ? (float)(1 - s->rate * a->weight_decay) : 1, .take1 = (float)(1 - b1), .beta2 = (float)b2,
+        .take2 = (float)(1 - b2), .step = (float)(s->rate / (1 - pow(b1, t))),
+        .inverse_root = (float)(1 / sqrt(1 - pow(b2, t))), .eps = (float)a->eps,
+    };
+    return run_update(&u);
+}
+
+static stance_status launch_adam(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    (void)kernel;
+    return adam(cpu, call, false);
+}
+
+static stance_status launch_adamw(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    (void)kernel;
+    return adam(cpu, call, true);
+}
+
+static stance_status launch_sgd(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    const struct stance_sgd    *a = call->attr;
+    const struct stance_update *s = call->in[1].data;
+    struct update               u = { .cpu = cpu, .call = call, .is_sgd = true };
+
+    (void)kernel;
+    u.sgd = (struct cpu_sgd){ (float)s->factor, (float)a->weight_decay, (float)a->momentum,
+                              s->applied == 0 ? 1 : (float)(1 - a->dampening), (float)s->rate, a->nesterov };
+    return run_update(&u);
+}
+
+static const struct cpu_op accumulate = { "accumulate", offer_accumulate, NULL, launch_accumulate, NULL };
+static const struct cpu_op loss_seed  = { "loss_seed", offer_seed, NULL, launch_seed, NULL };
+static const struct cpu_op grad_check = { "grad_check", offer_check, NULL, launch_check, NULL };
+static const struct cpu_op commit     = { "commit", offer_commit, NULL, launch_commit, NULL };
+static const struct cpu_op adam_op    = { "adam", offer_adam, NULL, launch_adam, NULL };
+static const struct cpu_op adamw_op   = { "adamw", offer_adam, NULL, launch_adamw, NULL };
+static const struct cpu_op sgd_op     = { "sgd", offer_sgd, NULL, launch_sgd, NULL };
+
+const struct cpu_op *const stance_cpu_update_ops[] = { &accumulate, &loss_seed, &grad_check, &commit,
+                                                       &adam_op, &adamw_op, &sgd_op, NULL };

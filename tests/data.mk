@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += tests/case_yaml.h
+stance_tests += tests/test_image
+tests_test_image_LDFLAGS =
+tests_test_image_LDADD = $(TEST_LIBS) $(JPEG_LIBS) $(YAML_LIBS)
+stance_tests += tests/test_crop
+tests_test_crop_LDFLAGS =
+tests_test_crop_LDADD = $(TEST_LIBS) $(JANSSON_LIBS) $(YAML_LIBS)
+stance_tests += tests/test_dataset
+tests_test_dataset_LDFLAGS =
+tests_test_dataset_LDADD = $(TEST_LIBS) $(YAML_LIBS)
+stance_tests += tests/test_loader
+tests_test_loader_LDFLAGS =
