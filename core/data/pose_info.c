@@ -138,7 +138,7 @@ static void check_skeleton(struct stance_pose *p, const char *file)
 
 static const char *const *numbered_names(struct stance_arena *arena, int32_t n)
 {
-    enum { NAME = 16 };
+    enum { NAME = 20 };
     const char **names = stance_arena_get(arena, (size_t)n * sizeof *names, sizeof *names);
     char        *text  = stance_arena_get(arena, (size_t)n * NAME, 1);
 
