@@ -4,7 +4,7 @@ stanceincludedir = $(includedir)/stance
 stanceinclude_HEADERS = core/stance/alloc.h core/stance/common.h core/stance/dataset.h \
 	core/stance/device.h core/stance/error.h core/stance/graph.h core/stance/log.h \
 	core/stance/logger.h core/stance/ops.h core/stance/param.h core/stance/plugin.h \
-	core/stance/pose.h core/stance/registry.h core/stance/task.h
+	core/stance/pose.h core/stance/registry.h core/stance/schedule.h core/stance/task.h
 EXTRA_DIST += core/libstance.map
 libstance_la_SOURCES =
 libstance_la_CPPFLAGS = $(AM_CPPFLAGS) -DSTANCE_PLUGIN_DIR='"$(plugindir)"' -DSTANCE_RECIPE_DIR='"$(recipedir)"' \

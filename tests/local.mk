@@ -18,5 +18,10 @@ if HAVE_CHECK
 check_PROGRAMS += $(stance_tests)
 TESTS += $(stance_tests)
 endif
+include tests/ops.mk
+include tests/models.mk
+include tests/reg.mk
+include tests/io.mk
+include tests/config.mk
 include tests/data.mk
 include tests/eval.mk

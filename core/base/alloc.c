@@ -74,7 +74,7 @@ bool stance_grow(void **array, size_t *capacity, size_t need, size_t size)
 struct block {
     struct block *next;
     size_t        used, size;
-    _Alignas(64) unsigned char bytes[];
+    unsigned char bytes[];
 };
 
 struct stance_arena {

@@ -5,6 +5,7 @@
 
 #include <stance/alloc.h>
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -76,7 +77,9 @@ void stance_text_of_f64(double v, char *text, size_t size)
         snprintf(text, size, "%s", isnan(v) ? ".nan" : v > 0 ? ".inf" : "-.inf");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    /* Every decimal of 15 digits survives binary64, and %g drops zeros, so that fewer digits need no
+     * try of their own; but for subnormal numbers, which have fewer. */
+    for (int digits = fabs(v) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, size, "%.*g", digits, v);
         for (char *c = text; *c != '\0'; c++)
             if (*c == ',') /* the decimal sign of a locale that somebody has set */

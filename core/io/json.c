@@ -322,17 +322,27 @@ static bool digits_missing(struct stance_json *r, const unsigned char *p)
     return false;
 }
 
+/* Whether the whole part of a number may begin at p. */
+static inline bool begins_well(struct stance_json *r, const unsigned char *p)
+{
+    if (!is_digit(*p))
+        return digits_missing(r, p);
+    if (*p == '0' && is_digit(p[1])) {
+        r->p = p;
+        malformed(r, "a number with a leading zero");
+        return false;
+    }
+    return true;
+}
+
 static bool skip_number(struct stance_json *r)
 {
     const unsigned char *p = r->p + (*r->p == '-');
 
-    if (!is_digit(*p))
-        return digits_missing(r, p);
-    if (*p == '0')
+    if (!begins_well(r, p))
+        return false;
+    while (is_digit(*p))
         p++;
-    else
-        while (is_digit(*p))
-            p++;
     if (*p == '.') {
         p++;
         if (!is_digit(*p))
@@ -367,10 +377,8 @@ static bool scan_number(struct stance_json *r, struct decimal *d)
     int                  written = 0;
 
     *d = (struct decimal){ .negative = *head == '-', .whole = true, .exact = true };
-    if (*p == '0' && is_digit(p[1]))
-        return digits_missing(r, p + 1);
-    if (!is_digit(*p))
-        return digits_missing(r, p);
+    if (!begins_well(r, p))
+        return false;
     for (; is_digit(*p); p++) {
         if (d->m > room)
             d->exact = false;
@@ -677,11 +685,9 @@ static bool skip_scalar(struct stance_json *r)
     case 'f': return literal(r, "false");
     case 'n': return literal(r, "null");
     default:
-        if (is_digit(*r->p) || (*r->p == '-' && is_digit(r->p[1])))
+        if (is_digit(*r->p))
             return skip_number(r);
-        if (stance_json_peek(r) == STANCE_JSON_NUMBER)
-            return digits_missing(r, r->p + 1);
-        return false;
+        return stance_json_peek(r) == STANCE_JSON_NUMBER && skip_number(r);
     }
 }
 

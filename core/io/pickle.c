@@ -114,7 +114,7 @@ static bool pop_mark(struct machine *m, V ***items, size_t *count)
         return BAD(m, "no mark is set");
     *count   = above(m);
     m->depth = m->mark[--m->marks];
-    *items   = m->stack + m->depth;
+    *items   = m->stack != NULL ? m->stack + m->depth : NULL;
     return true;
 }
 

@@ -39,6 +39,8 @@ struct stance_offer {
     size_t              size;
     size_t              workspace; /**< bytes of scratch during a launch */
     struct stance_form *in, *out;  /**< [n_in], [n_out] */
+    int32_t            *alias;     /**< [n_out], preset to -1: operand that result i may lie over if that
+                                        operand is not read afterwards */
 };
 
 struct stance_device_ops {

@@ -11,6 +11,7 @@
 #include <stance/ops.h>
 #include <stance/param.h>
 #include <stance/pose.h>
+#include <stance/schedule.h>
 
 STANCE_BEGIN_DECLS
 
