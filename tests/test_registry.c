@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static char warned[4096];
+static char warned[3000];
 
 static void keep_warning(void *ctx, enum stance_log_level level, const char *module,
                          const char *text)
