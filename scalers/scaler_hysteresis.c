@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As dynamic, but the first overflows are forgiven: only when `hysteresis` of them have come does the factor back
- * off, and then with every further one until it grows again. Clean windows alone do not refill the patience. */
+/* As dynamic, but the first overflows are forgiven: only when `hysteresis` of them have come does
+ * the factor back off, and then with every further one until it grows again. Clean windows alone do
+ * not refill the patience. */
 #include <stance/plugin.h>
 
 #define SCALE_MIN 0x1p-126
@@ -15,12 +16,16 @@ struct config {
 static const struct stance_param params[] = {
     STANCE_PARAM_F64(struct config, init_scale, "65536", SCALE_MIN, SCALE_MAX, "1",
                      "factor of the first window, if within min_scale and max_scale"),
-    STANCE_PARAM_F64(struct config, growth_factor, "2", 1, 65536, "1", "growth; 1: the factor never grows"),
-    STANCE_PARAM_F64(struct config, backoff_factor, "0.5", 0.0001, 0.99, "1", "back-off after overflows"),
+    STANCE_PARAM_F64(struct config, growth_factor, "2", 1, 65536, "1",
+                     "growth; 1: the factor never grows"),
+    STANCE_PARAM_F64(struct config, backoff_factor, "0.5", 0.0001, 0.99, "1",
+                     "back-off after overflows"),
     STANCE_PARAM_I64(struct config, growth_interval, "1000", 1, 1000000, "steps",
                      "clean windows in a row before the factor grows"),
-    STANCE_PARAM_I64(struct config, hysteresis, "2", 1, 1000000, "steps", "overflows until the factor backs off"),
-    STANCE_PARAM_F64(struct config, min_scale, "1", SCALE_MIN, SCALE_MAX, "1", "floor of the factor"),
+    STANCE_PARAM_I64(struct config, hysteresis, "2", 1, 1000000, "steps",
+                     "overflows until the factor backs off"),
+    STANCE_PARAM_F64(struct config, min_scale, "1", SCALE_MIN, SCALE_MAX, "1",
+                     "floor of the factor"),
     STANCE_PARAM_F64(struct config, max_scale, "1.7014118346046923e38", SCALE_MIN, SCALE_MAX, "1",
                      "ceiling of the factor; 2^127"),
     STANCE_PARAM_END
@@ -32,8 +37,10 @@ struct state {
 };
 
 static const struct stance_param state_table[] = {
-    STANCE_PARAM_F64(struct state, scale, "65536", SCALE_MIN, SCALE_MAX, "1", "factor of the coming window"),
-    STANCE_PARAM_I64(struct state, growth_tracker, "0", 0, 1000000, "steps", "clean windows in a row"),
+    STANCE_PARAM_F64(struct state, scale, "65536", SCALE_MIN, SCALE_MAX, "1",
+                     "factor of the coming window"),
+    STANCE_PARAM_I64(struct state, growth_tracker, "0", 0, 1000000, "steps",
+                     "clean windows in a row"),
     STANCE_PARAM_I64(struct state, hysteresis_tracker, "2", -1000000000, 1000000, "steps",
                      "overflows that are still forgiven, and below 1 how many were not"),
     STANCE_PARAM_END

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the largest gradient of a window as log-normal, and scales so that only one window in a thousand would
- * exceed 2^log_max. Where OpenSeq2Seq takes 2^log_max for the logarithm of an overflowed window, which drives the
- * factor to its floor for a long time, log_max is taken here; an all-zero gradient says nothing and is passed
- * over. */
+/* Takes the largest gradient of a window as log-normal, and scales so that only one window in a
+ * thousand would exceed 2^log_max. Where OpenSeq2Seq takes 2^log_max for the logarithm of an
+ * overflowed window, which drives the factor to its floor for a long time, log_max is taken here;
+ * an all-zero gradient says nothing and is passed over. */
 #include <stance/plugin.h>
 
 #include <math.h>
@@ -12,13 +12,19 @@ struct config {
 };
 
 static const struct stance_param params[] = {
-    STANCE_PARAM_F64(struct config, init_scale, "1", 0x1p-126, 0x1p127, "1", "factor of the first window"),
-    STANCE_PARAM_F64(struct config, log_max, "16", -100, 127, "1", "binary logarithm of the largest scaled gradient wanted"),
-    STANCE_PARAM_F64(struct config, beta1, "0.99", 0, 0.999999, "1", "decay of the average that is the mean"),
-    STANCE_PARAM_F64(struct config, beta2, "0.999", 0, 0.999999, "1", "decay of the averages that give the deviation"),
-    STANCE_PARAM_F64(struct config, quantile, "3.09", 0, 10, "1", "deviations above the mean; 3.09: 99.9 % of a normal law"),
+    STANCE_PARAM_F64(struct config, init_scale, "1", 0x1p-126, 0x1p127, "1",
+                     "factor of the first window"),
+    STANCE_PARAM_F64(struct config, log_max, "16", -100, 127, "1",
+                     "binary logarithm of the largest scaled gradient wanted"),
+    STANCE_PARAM_F64(struct config, beta1, "0.99", 0, 0.999999, "1",
+                     "decay of the average that is the mean"),
+    STANCE_PARAM_F64(struct config, beta2, "0.999", 0, 0.999999, "1",
+                     "decay of the averages that give the deviation"),
+    STANCE_PARAM_F64(struct config, quantile, "3.09", 0, 10, "1",
+                     "deviations above the mean; 3.09: 99.9 % of a normal law"),
     STANCE_PARAM_F64(struct config, min_scale, "1", 0x1p-126, 0x1p127, "1", "floor of the factor"),
-    STANCE_PARAM_F64(struct config, max_scale, "16777216", 0x1p-126, 0x1p127, "1", "ceiling of the factor; 2^24"),
+    STANCE_PARAM_F64(struct config, max_scale, "16777216", 0x1p-126, 0x1p127, "1",
+                     "ceiling of the factor; 2^24"),
     STANCE_PARAM_END
 };
 
@@ -29,10 +35,13 @@ struct state {
 };
 
 static const struct stance_param state_table[] = {
-    STANCE_PARAM_F64(struct state, scale, "1", 0x1p-126, 0x1p127, "1", "factor of the coming window"),
-    STANCE_PARAM_F64(struct state, mean, "0", -1100, 1100, "1", "average of log2 of the largest gradient by beta1"),
+    STANCE_PARAM_F64(struct state, scale, "1", 0x1p-126, 0x1p127, "1",
+                     "factor of the coming window"),
+    STANCE_PARAM_F64(struct state, mean, "0", -1100, 1100, "1",
+                     "average of log2 of the largest gradient by beta1"),
     STANCE_PARAM_F64(struct state, slow_mean, "0", -1100, 1100, "1", "the same by beta2"),
-    STANCE_PARAM_F64(struct state, slow_square, "0", 0, 1210000, "1", "average of its square by beta2"),
+    STANCE_PARAM_F64(struct state, slow_square, "0", 0, 1210000, "1",
+                     "average of its square by beta2"),
     STANCE_PARAM_I64(struct state, count, "0", 0, 9e15, "steps", "windows averaged"),
     STANCE_PARAM_END
 };
@@ -65,7 +74,7 @@ static void update(void *state, const void *config, const struct stance_outcome 
 {
     const struct config *c = config;
     struct state        *s = state;
-    double               x, n, mean, slow, variance;
+    double               x, n, mean, slow, variance, deviation;
 
     if (!outcome->overflow && !(outcome->max_abs > 0 && isfinite(outcome->max_abs)))
         return;
@@ -74,10 +83,12 @@ static void update(void *state, const void *config, const struct stance_outcome 
     s->mean        = c->beta1 * s->mean + (1 - c->beta1) * x;
     s->slow_mean   = c->beta2 * s->slow_mean + (1 - c->beta2) * x;
     s->slow_square = c->beta2 * s->slow_square + (1 - c->beta2) * x * x;
-    mean     = s->mean / (1 - pow(c->beta1, n));
-    slow     = s->slow_mean / (1 - pow(c->beta2, n));
-    variance = s->slow_square / (1 - pow(c->beta2, n)) - slow * slow;
-    s->scale = within(c, exp2(c->log_max - (mean + c->quantile * sqrt(variance > 0 ? variance : 0))));
+
+    mean      = s->mean / (1 - pow(c->beta1, n));
+    slow      = s->slow_mean / (1 - pow(c->beta2, n));
+    variance  = s->slow_square / (1 - pow(c->beta2, n)) - slow * slow;
+    deviation = sqrt(variance > 0 ? variance : 0);
+    s->scale  = within(c, exp2(c->log_max - (mean + c->quantile * deviation)));
 }
 
 static const struct stance_scaler_ops ops = {

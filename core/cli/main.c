@@ -153,7 +153,8 @@ int main(int argc, char **argv)
     /* A full disk behind `stance list > file` shows only here. */
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "stance: standard output: %s\n", errno != 0 ? strerror(errno) : "writing failed");
+        fprintf(stderr, "stance: standard output: %s\n",
+                errno != 0 ? strerror(errno) : "writing failed");
         if (exit_status == 0)
             exit_status = 1;
     }
