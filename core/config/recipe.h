@@ -182,6 +182,8 @@ void stance_recipe_text(const struct stance_recipe *r, bool origins, struct stan
 /** FNV-1a (64 bits) of the resolved text without origins. @return false: out of memory */
 bool stance_recipe_hash(const struct stance_recipe *r, uint64_t *hash) STANCE_MUST_CHECK;
 
+/** COCO's 17 points (sizes 0). */
+const struct stance_pose *stance_pose_coco(void);
 /** Whether the names are COCO's 17 in COCO's order. */
 bool stance_pose_is_coco(const struct stance_pose *pose);
 

@@ -3,8 +3,6 @@
 
 #include "train/setup.h"
 
-#include "data/pose_info.h"
-
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
                                  const struct stance_plugin **out, struct stance_error *err)
 {
@@ -80,7 +78,7 @@ stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struc
     if (s->recipe->pose.keypoints > 0 && (keypoints == 0 || keypoints == s->recipe->pose.keypoints))
         s->pose = s->recipe->pose;
     else if (keypoints == 0 || keypoints == 17)
-        s->pose = stance_pose_coco;
+        s->pose = *stance_pose_coco();
     else /* only their number is known: nothing can be mirrored */
         s->pose = (struct stance_pose){ .size = sizeof s->pose, .keypoints = keypoints };
     take_sizes(s);
