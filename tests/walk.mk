@@ -16,3 +16,10 @@ check-cases: all tests/walk_cases
 	@test -n "$(CASES)" || { echo "usage: make check-cases CASES=DIR" >&2; exit 2; }
 	@$(AM_TESTS_ENVIRONMENT) tests/walk_cases $(CASES)
 .PHONY: check-cases
+
+stance_tests += tests/test_window tests/test_launch tests/test_cases
+tests_test_window_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_test_window_LDADD = $(LDADD) $(LTDL_LIBS)
+tests_test_window_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
+tests_test_launch_LDFLAGS =
+tests_test_cases_LDFLAGS =
