@@ -8,24 +8,34 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const models[]     = { "hrnet_w32", "hrnet_w48", "resnet_50", "resnet_101", NULL };
-static const char *const policies[]   = { "fp32", "bf16", "fp16", NULL };
-static const char *const modes[]      = { "dynamic", "static", NULL };
-static const char *const top_extra[]  = { "model", "data", "train", "precision", NULL };
-static const char *const data_extra[] = { "keypoints", NULL };
-static const char *const train_extra[] = { "clip", NULL };
+static const char *const models[]   = { "hrnet_w32", "hrnet_w48", "resnet_50", "resnet_101", NULL };
+static const char *const policies[] = { "fp32", "bf16", "fp16", NULL };
+static const char *const modes[]    = { "dynamic", "static", NULL };
+static const char *const top_extra[]       = { "model", "data", "train", "precision", NULL };
+static const char *const data_extra[]      = { "keypoints", NULL };
+static const char *const train_extra[]     = { "clip", NULL };
 static const char *const precision_extra[] = { "loss_scale", NULL };
 
 struct values {
-    struct { int name; } model;
+    struct {
+        int name;
+    } model;
     struct {
         double                 lr, min_lr, weight_decay, momentum, warmup_factor;
         int64_t                epochs, batch_size;
         struct stance_list_i64 lr_steps;
     } train;
-    struct { double max_norm; } clip;
-    struct { int compute; } precision;
-    struct { int mode; double init_scale, growth_factor, backoff_factor; int64_t growth_interval; } loss_scale;
+    struct {
+        double max_norm;
+    } clip;
+    struct {
+        int compute;
+    } precision;
+    struct {
+        int     mode;
+        double  init_scale, growth_factor, backoff_factor;
+        int64_t growth_interval;
+    } loss_scale;
 };
 
 /* Tables over one part of the struct each. */
@@ -37,7 +47,7 @@ typedef __typeof__(((struct values *)0)->loss_scale) loss_scale_part;
 
 static const struct stance_param model_table[] = {
     STANCE_PARAM_ENUM(model_part, name, "hrnet_w32", models, "network"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 static const struct stance_param train_table[] = {
     STANCE_PARAM_F64(train_part, lr, "5e-4", 0, 1e3, "1", "learning rate"),
@@ -48,15 +58,15 @@ static const struct stance_param train_table[] = {
     STANCE_PARAM_I64(train_part, epochs, "210", 1, 1e9, "epochs", "length"),
     STANCE_PARAM_I64(train_part, batch_size, "64", 1, 1e6, "samples", "batch"),
     STANCE_PARAM_LIST_I64(train_part, lr_steps, "[170, 200]", 0, 1e9, "epochs", "decays"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 static const struct stance_param clip_table[] = {
     STANCE_PARAM_F64(clip_part, max_norm, "35", 0, 1e9, "1", "norm"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 static const struct stance_param precision_table[] = {
     STANCE_PARAM_ENUM(precision_part, compute, "fp32", policies, "policy"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 static const struct stance_param loss_scale_table[] = {
     STANCE_PARAM_ENUM(loss_scale_part, mode, "dynamic", modes, "strategy"),
@@ -64,7 +74,7 @@ static const struct stance_param loss_scale_table[] = {
     STANCE_PARAM_F64(loss_scale_part, growth_factor, "2", 1, 1e6, "1", "growth"),
     STANCE_PARAM_F64(loss_scale_part, backoff_factor, "0.5", 0, 1, "1", "back-off"),
     STANCE_PARAM_I64(loss_scale_part, growth_interval, "2000", 1, 1e9, "steps", "interval"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 
 static const struct stance_config_section schema[] = {
@@ -78,10 +88,13 @@ static const struct stance_config_section schema[] = {
     { NULL, NULL, NULL }
 };
 
-static const size_t part[] = {
-    0, offsetof(struct values, model), 0, offsetof(struct values, train), offsetof(struct values, clip),
-    offsetof(struct values, precision), offsetof(struct values, loss_scale)
-};
+static const size_t part[] = { 0,
+                               offsetof(struct values, model),
+                               0,
+                               offsetof(struct values, train),
+                               offsetof(struct values, clip),
+                               offsetof(struct values, precision),
+                               offsetof(struct values, loss_scale) };
 
 static stance_status check(struct case_config *c, struct stance_error *err)
 {
@@ -90,22 +103,24 @@ static stance_status check(struct case_config *c, struct stance_error *err)
         stance_status status = stance_param_defaults(schema[i].table, at, err);
 
         if (status == STANCE_OK)
-            status = stance_config_fill_section(stance_config_get(c->tree->root, schema[i].path), &schema[i], schema, at,
-                                                err);
+            status = stance_config_fill_section(stance_config_get(c->tree->root, schema[i].path),
+                                                &schema[i], schema, at, err);
         if (status != STANCE_OK)
             return status;
     }
     return STANCE_OK;
 }
 
-stance_status case_config_load(const char *file, bool schema_check, struct case_config *out, struct stance_error *err)
+stance_status case_config_load(const char *file, bool schema_check, struct case_config *out,
+                               struct stance_error *err)
 {
     struct case_config c      = { 0 };
     stance_status      status = stance_config_load(file, "base", &c.tree, err);
 
     if (status == STANCE_OK && schema_check) {
         c.values = stance_calloc(1, sizeof(struct values));
-        status   = c.values != NULL ? check(&c, err) : STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: out of memory", file);
+        status   = c.values != NULL ? check(&c, err)
+                                    : STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: out of memory", file);
     }
     if (status != STANCE_OK) {
         case_config_free(&c);
@@ -151,7 +166,8 @@ bool case_config_value(const struct case_config *c, const char *dotted, char *te
     for (size_t i = 0; c->values != NULL && dot != NULL && schema[i].path != NULL; i++) {
         const struct stance_param *p;
 
-        if (strlen(schema[i].path) != (size_t)(dot - dotted) || strncmp(schema[i].path, dotted, (size_t)(dot - dotted)) != 0)
+        if (strlen(schema[i].path) != (size_t)(dot - dotted)
+            || strncmp(schema[i].path, dotted, (size_t)(dot - dotted)) != 0)
             continue;
         p = stance_param_find(schema[i].table, dot + 1);
         if (p != NULL)
@@ -170,10 +186,11 @@ static bool same(const char *have, const struct stance_config_node *want)
     return strcmp(have, want->text) == 0;
 }
 
-bool case_config_matches(const struct case_config *c, const char *dotted, const struct stance_config_node *expected)
+bool case_config_matches(const struct case_config *c, const char *dotted,
+                         const struct stance_config_node *expected)
 {
-    char  text[4096], *at = text + 1;
-    bool  equal = true;
+    char text[4096], *at = text + 1;
+    bool equal = true;
 
     if (!case_config_value(c, dotted, text, sizeof text))
         return false;
@@ -194,8 +211,9 @@ bool case_config_matches(const struct case_config *c, const char *dotted, const 
     return equal && *at == '\0';
 }
 
-static bool judge(const struct stance_config_node *expect, stance_status status, const struct case_config *c,
-                  const struct stance_error *err, char *why, size_t size)
+static bool judge(const struct stance_config_node *expect, stance_status status,
+                  const struct case_config *c, const struct stance_error *err, char *why,
+                  size_t size)
 {
     const struct stance_config_node *word   = stance_config_find(expect, "status");
     const struct stance_config_node *says   = stance_config_find(expect, "message_has");
@@ -251,8 +269,9 @@ bool case_load_config(const char *folder, char *why, size_t size)
         snprintf(why, size, "%s: no input.config", path);
     } else {
         snprintf(path, sizeof path, "%s/%s", folder, file->text);
-        status = case_config_load(path, check_schema == NULL || strcmp(check_schema->text, "false") != 0, &c, &err);
-        good   = judge(stance_config_find(spec->root, "expect"), status, &c, &err, why, size);
+        status = case_config_load(
+            path, check_schema == NULL || strcmp(check_schema->text, "false") != 0, &c, &err);
+        good = judge(stance_config_find(spec->root, "expect"), status, &c, &err, why, size);
     }
     case_config_free(&c);
     stance_config_free(spec);

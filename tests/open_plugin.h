@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** The plugin <kind>_<name>.so in one of the folders of STANCE_PLUGIN_PATH; NULL if there is none. */
+/** The plugin <kind>_<name>.so in one of the folders of STANCE_PLUGIN_PATH; NULL if there is none.
+ */
 static inline const struct stance_plugin *open_plugin(const char *kind, const char *name)
 {
     const char *list = getenv("STANCE_PLUGIN_PATH");

@@ -60,13 +60,16 @@ static const char *value(const struct stance_config *c, const char *dotted)
 {
     const struct stance_config_node *n = stance_config_get(c->root, dotted);
 
-    return n == NULL ? "(absent)" : n->kind == STANCE_CONFIG_MAP ? "(map)" : n->kind == STANCE_CONFIG_LIST ? "(list)" : n->text;
+    return n == NULL                       ? "(absent)"
+           : n->kind == STANCE_CONFIG_MAP  ? "(map)"
+           : n->kind == STANCE_CONFIG_LIST ? "(list)"
+                                           : n->text;
 }
 
 START_TEST(shared_cases)
 {
     static const char *const areas[] = { "cases/config", "cases/loss-scale" };
-    int                      ran = 0;
+    int                      ran     = 0;
 
     for (int a = 0; a < 2; a++) {
         const char    *root = shared_file(areas[a]);
@@ -100,9 +103,13 @@ END_TEST
 START_TEST(case_judge_refuses)
 {
     static const char *const expects[] = {
-        "status: error", "status: ok\n  values: {train.lr: 0.02}", "status: ok\n  values: {train.lr: '0.010'}",
-        "status: ok\n  values: {train.lr_steps: [5, 6]}", "status: ok\n  values: {train.lr_steps: [5]}",
-        "status: ok\n  absent: [train.lr]", "status: ok\n  values: {train.what: 1}",
+        "status: error",
+        "status: ok\n  values: {train.lr: 0.02}",
+        "status: ok\n  values: {train.lr: '0.010'}",
+        "status: ok\n  values: {train.lr_steps: [5, 6]}",
+        "status: ok\n  values: {train.lr_steps: [5]}",
+        "status: ok\n  absent: [train.lr]",
+        "status: ok\n  values: {train.what: 1}",
     };
     char why[1200];
 
@@ -110,11 +117,13 @@ START_TEST(case_judge_refuses)
     for (size_t i = 0; i < sizeof expects / sizeof *expects; i++) {
         char text[400];
 
-        snprintf(text, sizeof text, "do: load-config\ninput:\n  config: c.yaml\nexpect:\n  %s\n", expects[i]);
+        snprintf(text, sizeof text, "do: load-config\ninput:\n  config: c.yaml\nexpect:\n  %s\n",
+                 expects[i]);
         file("case.yaml", text);
         ck_assert_msg(!case_load_config(folder, why, sizeof why), "expect %s passes", expects[i]);
     }
-    file("case.yaml", "input: {config: c.yaml}\nexpect: {status: ok, values: {train.lr: 1e-2, train.lr_steps: [5, 6, 7]}}\n");
+    file("case.yaml", "input: {config: c.yaml}\nexpect: {status: ok, values: {train.lr: 1e-2, "
+                      "train.lr_steps: [5, 6, 7]}}\n");
     ck_assert_msg(case_load_config(folder, why, sizeof why), "%s", why);
 }
 END_TEST
@@ -128,8 +137,8 @@ START_TEST(bases_merge_in_order)
     file("one.yaml", "a: {x: 1, y: 2, list: [1, 2], gone: {z: 1}, none: 5}\nonly: one\n");
     file("two.yaml", "_base_: one.yaml\na: {y: 3}\nb: {_delete_: false, q: 1}\n");
     file("three.yaml", "c: 7\na: {w: 4}\n");
-    c = load(file("top.yaml",
-                  "_base_:\n- two.yaml\n- three.yaml\na:\n  list: [9]\n  gone: ~\n  none: ~\nb:\n  _delete_: true\n  r: 2\n"));
+    c = load(file("top.yaml", "_base_:\n- two.yaml\n- three.yaml\na:\n  list: [9]\n  gone: ~\n  "
+                              "none: ~\nb:\n  _delete_: true\n  r: 2\n"));
     ck_assert_str_eq(value(c, "a.x"), "1");
     ck_assert_str_eq(value(c, "a.y"), "3");
     ck_assert_str_eq(value(c, "a.w"), "4");
@@ -205,7 +214,8 @@ START_TEST(bad_files_are_told)
     ck_assert_ptr_null(c);
     ck_assert_int_eq(stance_exit_status(status), 2);
     ck_assert_msg(strstr(err.text, bad_files[_i].says) != NULL, "says: %s", err.text);
-    ck_assert_msg(bad_files[_i].more == NULL || strstr(err.text, bad_files[_i].more) != NULL, "says: %s", err.text);
+    ck_assert_msg(bad_files[_i].more == NULL || strstr(err.text, bad_files[_i].more) != NULL,
+                  "says: %s", err.text);
 }
 END_TEST
 
@@ -215,8 +225,10 @@ START_TEST(base_cycles_name_both_files)
     struct stance_config *c;
 
     file("l.yaml", "_base_: r.yaml\n");
-    ck_assert_int_ne(stance_config_load(file("r.yaml", "_base_: l.yaml\n"), NULL, &c, &err), STANCE_OK);
-    ck_assert_msg(strstr(err.text, "l.yaml") != NULL && strstr(err.text, "r.yaml") != NULL, "%s", err.text);
+    ck_assert_int_ne(stance_config_load(file("r.yaml", "_base_: l.yaml\n"), NULL, &c, &err),
+                     STANCE_OK);
+    ck_assert_msg(strstr(err.text, "l.yaml") != NULL && strstr(err.text, "r.yaml") != NULL, "%s",
+                  err.text);
 }
 END_TEST
 
@@ -262,7 +274,8 @@ START_TEST(settings_apply)
     ck_assert_msg(stance_config_set(c, sets[_i].set, "--set", &err) == STANCE_OK, "%s", err.text);
     ck_assert_str_eq(value(c, sets[_i].name), sets[_i].want);
     if (_i < 5)
-        ck_assert_str_eq(stance_config_place(stance_config_get(c->root, sets[_i].name), place), "--set");
+        ck_assert_str_eq(stance_config_place(stance_config_get(c->root, sets[_i].name), place),
+                         "--set");
     stance_config_free(c);
 }
 END_TEST
@@ -280,6 +293,9 @@ static const struct {
     { "a.=1", "a name like a.b.c" },
     { "a.x=[1", "'a.x=[1'" },
     { "a.x=*q", "alias" },
+    { "a.\xa3=1", "not UTF-8" },
+    { "a.x=\xed\xa0\x80", "not UTF-8" },
+    { "a.x=\xc0\x80", "not UTF-8" },
 };
 
 START_TEST(bad_settings_are_told)
@@ -288,7 +304,8 @@ START_TEST(bad_settings_are_told)
     struct stance_config *c   = load(file("top.yaml", set_base));
 
     ck_assert_int_eq(stance_exit_status(stance_config_set(c, bad_sets[_i].set, "--set", &err)), 2);
-    ck_assert_msg(strstr(err.text, bad_sets[_i].says) != NULL && strstr(err.text, "--set") != NULL, "says: %s", err.text);
+    ck_assert_msg(strstr(err.text, bad_sets[_i].says) != NULL && strstr(err.text, "--set") != NULL,
+                  "says: %s", err.text);
     stance_config_free(c);
 }
 END_TEST
@@ -311,7 +328,8 @@ START_TEST(plugin_specs)
     struct stance_config      *c   = stance_config_new();
     struct stance_config_node *map = NULL, *n;
 
-    ck_assert_msg(stance_config_spec(c, specs[_i].spec, c->root, &map, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_msg(stance_config_spec(c, specs[_i].spec, c->root, &map, &err) == STANCE_OK, "%s",
+                  err.text);
     n = stance_config_find(map, specs[_i].name);
     ck_assert(n != NULL);
     ck_assert_str_eq(n->text, specs[_i].want);
@@ -321,35 +339,41 @@ END_TEST
 
 START_TEST(bad_plugin_specs)
 {
-    static const char *const bad[] = { "", ":a=1", "cpu:", "cpu:x", "cpu:=1", "cpu:a=1,a=2", "cpu:a=1,,b=2", "cuda:1,2" };
-    struct stance_error        err = STANCE_ERROR_INIT;
-    struct stance_config      *c   = stance_config_new();
+    static const char *const   bad[] = { "",       ":a=1",        "cpu:",         "cpu:x",
+                                         "cpu:=1", "cpu:a=1,a=2", "cpu:a=1,,b=2", "cuda:1,2" };
+    struct stance_error        err   = STANCE_ERROR_INIT;
+    struct stance_config      *c     = stance_config_new();
     struct stance_config_node *map;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_msg(stance_config_spec(c, bad[i], c->root, &map, &err) == STANCE_ERR_INVAL, "%s passes", bad[i]);
+        ck_assert_msg(stance_config_spec(c, bad[i], c->root, &map, &err) == STANCE_ERR_INVAL,
+                      "%s passes", bad[i]);
     stance_config_free(c);
 }
 END_TEST
 
 static const char odd[] =
-    "plain: word\nquoted: 'null'\n\"odd key: #\": \"tab\\tquote\\\" \\x85\\u2028\\ufeff\\x7f \\U0001F600\"\n"
+    "plain: word\nquoted: 'null'\n\"odd key: #\": \"tab\\tquote\\\" \\x85\\u2028\\ufeff\\x7f "
+    "\\U0001F600\"\n"
     "empty: ''\nnothing:\nlist: [no, ~, null, '~', 1.0, -1, .5, a b, 'x,y', [], {}, {k: [1]}]\n"
-    "deep: {a: {b: {c: 1}}, none: {}}\n\"null\": 1\n\"1\": two\npath: ../x/y.z\nlong: |\n  two\n  lines\n";
+    "deep: {a: {b: {c: 1}}, none: {}}\n\"null\": 1\n\"1\": two\npath: ../x/y.z\nlong: |\n  two\n  "
+    "lines\n";
 
 START_TEST(dump_reads_back)
 {
-    struct stance_error        err  = STANCE_ERROR_INIT;
-    struct stance_config      *c    = stance_config_new();
+    struct stance_error        err = STANCE_ERROR_INIT;
+    struct stance_config      *c   = stance_config_new();
     struct stance_config_node *one = NULL, *two = NULL;
 
     for (int origins = 0; origins < 2; origins++) {
         struct stance_string text = { 0 };
 
-        ck_assert_msg(stance_config_parse(c, odd, strlen(odd), "odd.yaml", &one, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_msg(stance_config_parse(c, odd, strlen(odd), "odd.yaml", &one, &err) == STANCE_OK,
+                      "%s", err.text);
         stance_config_dump(one, origins, &text);
         ck_assert(!text.failed);
-        ck_assert_msg(stance_config_parse(c, text.s, text.len, "dump", &two, &err) == STANCE_OK, "%s\n%s", err.text, text.s);
+        ck_assert_msg(stance_config_parse(c, text.s, text.len, "dump", &two, &err) == STANCE_OK,
+                      "%s\n%s", err.text, text.s);
         if (!origins) /* "nothing:" reads back as null: the one word that changes */
             one->child[4]->text = "null";
         else
@@ -366,7 +390,14 @@ END_TEST
 
 static const char *const warmups[] = { "null", "linear", NULL };
 
-struct table { double lr, clip; int64_t steps, limit; bool on; int warmup; struct stance_text path; struct stance_list_f64 list; };
+struct table {
+    double                 lr, clip;
+    int64_t                steps, limit;
+    bool                   on;
+    int                    warmup;
+    struct stance_text     path;
+    struct stance_list_f64 list;
+};
 
 static const struct stance_param table[] = {
     STANCE_PARAM_F64(struct table, lr, "0.5", 0, 1, "1", "rate"),
@@ -377,18 +408,19 @@ static const struct stance_param table[] = {
     STANCE_PARAM_ENUM(struct table, warmup, "linear", warmups, "warm-up"),
     STANCE_PARAM_TEXT(struct table, path, "", "path"),
     STANCE_PARAM_LIST_F64(struct table, list, "[1]", 0, 10, "1", "list"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 
-static stance_status fill(const char *text, const struct stance_config_section *schema, struct table *t,
-                          struct stance_error *err)
+static stance_status fill(const char *text, const struct stance_config_section *schema,
+                          struct table *t, struct stance_error *err)
 {
-    struct stance_config *c = load(file("recipe.yaml", text));
+    struct stance_config *c      = load(file("recipe.yaml", text));
     stance_status         status = stance_param_defaults(table, t, err);
 
     ck_assert_int_eq(status, STANCE_OK);
     if (schema != NULL)
-        status = stance_config_fill_section(stance_config_find(c->root, "train"), &schema[1], schema, t, err);
+        status = stance_config_fill_section(stance_config_find(c->root, "train"), &schema[1],
+                                            schema, t, err);
     else
         status = stance_config_fill(stance_config_find(c->root, "train"), table, t, "train", err);
     stance_config_free(c);
@@ -400,9 +432,13 @@ START_TEST(tables_are_filled)
     struct stance_error err = STANCE_ERROR_INIT;
     struct table        t;
 
-    ck_assert_msg(fill("train: {lr: 1e-3, clip: null, limit: ~, steps: ~, on: false, warmup: ~, path: 'a, b', list: [.5, 2]}",
-                       NULL, &t, &err) == STANCE_OK, "%s", err.text);
-    ck_assert(t.lr == 1e-3 && t.clip != t.clip && t.limit == INT64_MIN && t.steps == 10 && !t.on && t.warmup == 0);
+    ck_assert_msg(fill("train: {lr: 1e-3, clip: null, limit: ~, steps: ~, on: false, warmup: ~, "
+                       "path: 'a, b', list: [.5, 2]}",
+                       NULL, &t, &err)
+                      == STANCE_OK,
+                  "%s", err.text);
+    ck_assert(t.lr == 1e-3 && t.clip != t.clip && t.limit == INT64_MIN && t.steps == 10 && !t.on
+              && t.warmup == 0);
     ck_assert(t.list.n == 2 && t.list.v[0] == 0.5 && strcmp(t.path.s, "a, b") == 0);
     ck_assert_int_eq(fill("train:\n", NULL, &t, &err), STANCE_OK);
     ck_assert_int_eq(fill("other: 1\n", NULL, &t, &err), STANCE_OK);
@@ -420,11 +456,14 @@ static const struct {
     { "train:\n  lr: 2\n", "recipe.yaml:2:7: train.lr: 2 is outside [0, 1] (line 2)" },
     { "train:\n  lr: [1]\n", "recipe.yaml:2:7: train.lr: a list where a value is expected" },
     { "train:\n  lr: {a: 1}\n", "recipe.yaml:2:7: train.lr: a mapping where a value is expected" },
-    { "train:\n  list: {a: 1}\n", "recipe.yaml:2:9: train.list: a mapping where a list is expected" },
-    { "train:\n  list: [1,\n    x]\n", "recipe.yaml:3:5: train.list: 'x' is not a number (line 3)" },
+    { "train:\n  list: {a: 1}\n",
+      "recipe.yaml:2:9: train.list: a mapping where a list is expected" },
+    { "train:\n  list: [1,\n    x]\n",
+      "recipe.yaml:3:5: train.list: 'x' is not a number (line 3)" },
     { "train:\n  list: [1, '2,3']\n", "train.list: '2,3' is not a number" },
     { "train:\n  list: [1, 11]\n", "train.list: 11 is outside [0, 10]" },
-    { "train:\n  stepps: 1\n", "recipe.yaml:2:3: train.stepps: unknown key; did you mean 'steps'? (line 2)" },
+    { "train:\n  stepps: 1\n",
+      "recipe.yaml:2:3: train.stepps: unknown key; did you mean 'steps'? (line 2)" },
     { "train:\n  zzzzzz: 1\n", "recipe.yaml:2:3: train.zzzzzz: unknown key (line 2)" },
     { "train: 5\n", "recipe.yaml:1:8: train: a value where a mapping is expected (line 1)" },
 };
@@ -441,11 +480,15 @@ END_TEST
 
 START_TEST(keys_are_offered_where_they_belong)
 {
-    static const char *const extra[] = { "nested", NULL }, *const top[] = { "train", "device", NULL };
-    const struct stance_config_section schema[] = { { "", NULL, top }, { "train", table, extra }, { "test", NULL, extra },
-                                                    { "data.augment", table, NULL }, { NULL, NULL, NULL } };
-    struct stance_error err = STANCE_ERROR_INIT;
-    struct table        t;
+    static const char *const extra[] = { "nested", NULL }, *const top[] = { "train", "device",
+                                                                            NULL };
+    const struct stance_config_section schema[] = { { "", NULL, top },
+                                                    { "train", table, extra },
+                                                    { "test", NULL, extra },
+                                                    { "data.augment", table, NULL },
+                                                    { NULL, NULL, NULL } };
+    struct stance_error                err      = STANCE_ERROR_INIT;
+    struct table                       t;
 
     ck_assert_int_eq(fill("train: {nested: {x: 1}}\n", schema, &t, &err), STANCE_OK);
     ck_assert_int_eq(fill("train: {nestet: {x: 1}}\n", schema, &t, &err), STANCE_ERR_INVAL);
@@ -464,7 +507,8 @@ START_TEST(long_messages_keep_their_place)
     memset(text + 12, 'x', 2500);
     strcpy(text + 2512, "}\n");
     ck_assert_int_eq(fill(text, NULL, &t, &err), STANCE_ERR_INVAL);
-    ck_assert(strstr(err.text, "recipe.yaml:1:13: train.lr: 'xxx") != NULL && strlen(err.text) < sizeof err.text);
+    ck_assert(strstr(err.text, "recipe.yaml:1:13: train.lr: 'xxx") != NULL
+              && strlen(err.text) < sizeof err.text);
 }
 END_TEST
 
@@ -472,11 +516,11 @@ END_TEST
 
 static stance_status everything(const char *path)
 {
-    struct stance_config *c = NULL;
-    struct stance_string  s = { 0 };
-    struct table          t;
-    struct stance_error   err    = STANCE_ERROR_INIT;
-    stance_status         status = stance_config_load(path, NULL, &c, &err);
+    struct stance_config      *c = NULL;
+    struct stance_string       s = { 0 };
+    struct table               t;
+    struct stance_error        err    = STANCE_ERROR_INIT;
+    stance_status              status = stance_config_load(path, NULL, &c, &err);
     struct stance_config_node *map;
 
     if (status == STANCE_OK)
@@ -507,11 +551,14 @@ START_TEST(shortage_of_memory)
 
     file("l.yaml", "train: &t {lr: 0.1, steps: 3}\nl: [1, 2, 3, 4, 5, 6, 7, 8, 9]\nq: *t\n");
     file("r.yaml", "train: {on: true}\nr: {a: 1, b: {c: 2}}\n");
-    path = file("top.yaml", "_base_: [l.yaml, r.yaml]\ntrain: {clip: 5}\nl: ~\nr: {b: {_delete_: true, d: 1}}\n");
+    path = file(
+        "top.yaml",
+        "_base_: [l.yaml, r.yaml]\ntrain: {clip: 5}\nl: ~\nr: {b: {_delete_: true, d: 1}}\n");
     for (n = 0; status != STANCE_OK; n++) {
         fault_after(n);
         status = everything(path);
-        ck_assert_msg(status == STANCE_OK || status == STANCE_ERR_NOMEM, "request %ld: status %d", n, (int)status);
+        ck_assert_msg(status == STANCE_OK || status == STANCE_ERR_NOMEM, "request %ld: status %d",
+                      n, (int)status);
         ck_assert_int_eq(fault_live, 0);
     }
     stance_set_allocator(NULL);

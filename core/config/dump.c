@@ -31,7 +31,8 @@ static void quoted(const char *text, struct stance_string *out)
         if (code == '"' || code == '\\')
             stance_string_add(out, "\\%c", (int)code);
         else if ((code >= 0x20 && code < 0x7f)
-                 || (code >= 0xa0 && code < 0xfffe && code != 0x2028 && code != 0x2029 && code != 0xfeff)
+                 || (code >= 0xa0 && code < 0xfffe && n > 1 && code != 0x2028 && code != 0x2029
+                     && code != 0xfeff)
                  || (code > 0xffff && n == 4))
             stance_string_add(out, "%.*s", (int)n, (const char *)s);
         else if (code < 0x100) /* control characters, and line breaks of YAML 1.1 */
@@ -46,9 +47,11 @@ static void quoted(const char *text, struct stance_string *out)
 /* Words that no YAML reader takes for syntax, in a flow list either. */
 static bool plain(const char *text)
 {
-    static const char after_sign[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-    static const char inside[]     = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+";
-    size_t            sign         = strchr("./-+", text[0]) != NULL; /* also the final zero */
+    static const char after_sign[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    static const char inside[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+";
+    size_t sign = strchr("./-+", text[0]) != NULL; /* also the final zero */
 
     return text[0] != '\0' && text[sign] != '\0' && strchr(after_sign, text[sign]) != NULL
            && strspn(text, inside) == strlen(text);
@@ -56,8 +59,8 @@ static bool plain(const char *text)
 
 static bool null_word(const char *text)
 {
-    return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0 || strcmp(text, "Null") == 0
-           || strcmp(text, "NULL") == 0;
+    return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0
+           || strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0;
 }
 
 static void word(const struct stance_config_node *n, struct stance_string *out)
@@ -108,10 +111,11 @@ static void origin(const struct stance_config_node *n, struct stance_string *out
         stance_string_add(out, "  # %s", place);
 }
 
-static void block(const struct stance_config_node *map, int indent, bool origins, struct stance_string *out)
+static void block(const struct stance_config_node *map, int indent, bool origins,
+                  struct stance_string *out)
 {
     for (size_t i = 0; i < map->count; i++) {
-        const struct stance_config_node *n = map->child[i];
+        const struct stance_config_node *n    = map->child[i];
         bool                             deep = n->kind == STANCE_CONFIG_MAP && n->count > 0;
 
         stance_string_add(out, "%*s", indent, "");
@@ -128,7 +132,8 @@ static void block(const struct stance_config_node *map, int indent, bool origins
     }
 }
 
-void stance_config_dump(const struct stance_config_node *node, bool origins, struct stance_string *out)
+void stance_config_dump(const struct stance_config_node *node, bool origins,
+                        struct stance_string *out)
 {
     if (node->kind == STANCE_CONFIG_MAP && node->count > 0) {
         block(node, 0, origins, out);

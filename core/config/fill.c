@@ -13,13 +13,12 @@ struct target {
     const struct stance_param          *table;
     const char *const                  *extra;  /* keys that somebody else reads; may be NULL */
     const struct stance_config_section *schema; /* where else a key may belong; may be NULL */
-    const char                         *who;    /* in front of a key: "train." or "scaler 'dynamic': " */
+    const char *who; /* in front of a key: "train." or "scaler 'dynamic': " */
 };
 
-
 /* Puts the place and the name of the mapping around a message that begins with the key. */
-static stance_status tell(struct stance_error *err, stance_status status, const struct stance_config_node *n,
-                          const char *who, bool at_key)
+static stance_status tell(struct stance_error *err, stance_status status,
+                          const struct stance_config_node *n, const char *who, bool at_key)
 {
     struct stance_config_node at = *n;
     char                      place[STANCE_CONFIG_PLACE_MAX], text[sizeof err->text], line[32] = "";
@@ -56,19 +55,24 @@ static void nearest(const char *key, const char *candidate, int *best, const cha
     }
 }
 
-static stance_status unknown(const struct target *t, const struct stance_config_node *n, struct stance_error *err)
+static stance_status unknown(const struct target *t, const struct stance_config_node *n,
+                             struct stance_error *err)
 {
     const char *near = NULL;
     int         best = 3; /* further away is another word, not a slip */
 
     for (const struct stance_config_section *s = t->schema; s != NULL && s->path != NULL; s++)
-        if (s->path[0] != '\0' && (stance_param_find(s->table, n->key) != NULL || in_list(s->extra, n->key))) {
-            STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown key here; did you mean '%s.%s'?", n->key, s->path, n->key);
+        if (s->path[0] != '\0'
+            && (stance_param_find(s->table, n->key) != NULL || in_list(s->extra, n->key))) {
+            STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown key here; did you mean '%s.%s'?",
+                        n->key, s->path, n->key);
             return tell(err, STANCE_ERR_INVAL, n, t->who, true);
         }
     for (const struct stance_config_section *s = t->schema; s != NULL && s->path != NULL; s++)
-        if (s->path[0] == '\0' && (stance_param_find(s->table, n->key) != NULL || in_list(s->extra, n->key))) {
-            STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown key here; '%s' belongs to the top level", n->key, n->key);
+        if (s->path[0] == '\0'
+            && (stance_param_find(s->table, n->key) != NULL || in_list(s->extra, n->key))) {
+            STANCE_FAIL(err, STANCE_ERR_INVAL,
+                        "%s: unknown key here; '%s' belongs to the top level", n->key, n->key);
             return tell(err, STANCE_ERR_INVAL, n, t->who, true);
         }
     for (const struct stance_param *p = t->table; p != NULL && p->name != NULL; p++)
@@ -98,22 +102,30 @@ static bool takes_null(const struct stance_param *p)
 static stance_status check_item(const struct target *t, const struct stance_config_node *list,
                                 const struct stance_config_node *item, struct stance_error *err)
 {
-    union { struct stance_list_i64 i; struct stance_list_f64 f; } scratch;
-    struct stance_param one[2] = { *stance_param_find(t->table, list->key), STANCE_PARAM_END };
-    stance_status       status;
+    union {
+        struct stance_list_i64 i;
+        struct stance_list_f64 f;
+    } scratch;
+    struct stance_param one[2] = {
+        *stance_param_find(t->table, list->key),
+        STANCE_PARAM_END,
+    };
+    stance_status status;
 
     one[0].offset = 0;
-    if (item->kind != STANCE_CONFIG_SCALAR || item->text[strcspn(item->text, ",[] ")] != '\0' || item->text[0] == '\0')
+    if (item->kind != STANCE_CONFIG_SCALAR || item->text[strcspn(item->text, ",[] ")] != '\0'
+        || item->text[0] == '\0')
         status = STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: '%s' is not a number", list->key,
                              item->kind == STANCE_CONFIG_LIST || item->kind == STANCE_CONFIG_MAP
-                                 ? stance_config_kind_word(item) : item->text);
+                                 ? stance_config_kind_word(item)
+                                 : item->text);
     else
         status = stance_param_set(one, &scratch, list->key, item->text, err);
     return status == STANCE_OK ? STANCE_OK : tell(err, status, item, t->who, false);
 }
 
-static stance_status fill_list(const struct target *t, const struct stance_config_node *n, void *config,
-                               struct stance_error *err)
+static stance_status fill_list(const struct target *t, const struct stance_config_node *n,
+                               void *config, struct stance_error *err)
 {
     struct stance_string text   = { 0 };
     stance_status        status = STANCE_OK;
@@ -147,21 +159,23 @@ static stance_status fill_one(const struct target *t, const struct stance_config
             return STANCE_OK; /* the default stays */
         status = stance_param_set(t->table, config, n->key, "null", err);
         break;
-    case STANCE_CONFIG_SCALAR: status = stance_param_set(t->table, config, n->key, n->text, err); break;
+    case STANCE_CONFIG_SCALAR:
+        status = stance_param_set(t->table, config, n->key, n->text, err);
+        break;
     case STANCE_CONFIG_LIST:
         if (is_list(p))
             return fill_list(t, n, config, err);
         /* fallthrough */
     default:
-        status = STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: %s where %s is expected", n->key, stance_config_kind_word(n),
-                             is_list(p) ? "a list" : "a value");
+        status = STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: %s where %s is expected", n->key,
+                             stance_config_kind_word(n), is_list(p) ? "a list" : "a value");
         break;
     }
     return status == STANCE_OK ? STANCE_OK : tell(err, status, n, t->who, false);
 }
 
-static stance_status fill(const struct stance_config_node *map, const struct target *t, void *config,
-                          struct stance_error *err)
+static stance_status fill(const struct stance_config_node *map, const struct target *t,
+                          void *config, struct stance_error *err)
 {
     if (stance_config_is_null(map))
         return STANCE_OK;
@@ -193,15 +207,16 @@ static void dotted(const char *path, char *text, size_t size)
     snprintf(text, size, "%s%s", path, *path != '\0' ? "." : "");
 }
 
-stance_status stance_config_fill(const struct stance_config_node *map, const struct stance_param *table, void *config,
-                                 const char *path, struct stance_error *err)
+stance_status stance_config_fill(const struct stance_config_node *map,
+                                 const struct stance_param *table, void *config, const char *path,
+                                 struct stance_error *err)
 {
     struct stance_config_section section = { path, table, NULL };
 
     return stance_config_fill_section(map, &section, NULL, config, err);
 }
 
-stance_status stance_config_fill_section(const struct stance_config_node *map,
+stance_status stance_config_fill_section(const struct stance_config_node    *map,
                                          const struct stance_config_section *section,
                                          const struct stance_config_section *schema, void *config,
                                          struct stance_error *err)
@@ -213,8 +228,9 @@ stance_status stance_config_fill_section(const struct stance_config_node *map,
     return fill(map, &t, config, err);
 }
 
-stance_status stance_config_fill_plugin(const struct stance_config_node *map, const struct stance_param *table,
-                                        void *config, const char *who, struct stance_error *err)
+stance_status stance_config_fill_plugin(const struct stance_config_node *map,
+                                        const struct stance_param *table, void *config,
+                                        const char *who, struct stance_error *err)
 {
     char          text[256];
     struct target t = { table, NULL, NULL, text };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Recipes on top of recipes. The rules are those of MMCV's _base_ (mappings key by key, everything
- * else whole, _delete_), but for two: ~ removes, and two bases may share mappings as long as they do
- * not set the same key. */
+ * else whole, _delete_), but for two: ~ removes, and two bases may share mappings as long as they
+ * do not set the same key. */
 #include "config.h"
 
 #include "config/tree.h"
@@ -16,7 +16,8 @@
 static stance_status short_of_memory(const struct stance_config *c, struct stance_error *err)
 {
     if (c->nodes >= STANCE_CONFIG_NODES_MAX)
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "recipe: more than %d values", STANCE_CONFIG_NODES_MAX);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "recipe: more than %d values",
+                           STANCE_CONFIG_NODES_MAX);
     return STANCE_FAIL(err, STANCE_ERR_NOMEM, "recipe: out of memory");
 }
 
@@ -29,7 +30,8 @@ static bool deletes(const struct stance_config_node *map)
 {
     const struct stance_config_node *n = stance_config_find(map, DELETE_KEY);
 
-    return n != NULL && n->kind == STANCE_CONFIG_SCALAR && (strcmp(n->text, "true") == 0 || strcmp(n->text, "True") == 0);
+    return n != NULL && n->kind == STANCE_CONFIG_SCALAR
+           && (strcmp(n->text, "true") == 0 || strcmp(n->text, "True") == 0);
 }
 
 /* In copies only: the word has done its work, or had nothing to do. */
@@ -41,7 +43,8 @@ static void strip(struct stance_config_node *n)
         strip(n->child[i]);
 }
 
-static bool put_copy(struct stance_config *c, struct stance_config_node *into, const struct stance_config_node *over)
+static bool put_copy(struct stance_config *c, struct stance_config_node *into,
+                     const struct stance_config_node *over)
 {
     struct stance_config_node *copy = stance_config_node_copy(c, over);
 
@@ -62,8 +65,8 @@ static const char *join(struct stance_config *c, const char *path, const char *k
     return text;
 }
 
-static bool take_away(struct stance_config *c, struct stance_config_node *into, const struct stance_config_node *had,
-                      const struct stance_config_node *null)
+static bool take_away(struct stance_config *c, struct stance_config_node *into,
+                      const struct stance_config_node *had, const struct stance_config_node *null)
 {
     struct stance_config_node *copy;
 
@@ -78,8 +81,8 @@ static bool take_away(struct stance_config *c, struct stance_config_node *into, 
 }
 
 stance_status stance_config_merge(struct stance_config *c, struct stance_config_node *into,
-                                  const struct stance_config_node *over, const char *path, bool kinds,
-                                  struct stance_error *err)
+                                  const struct stance_config_node *over, const char *path,
+                                  bool kinds, struct stance_error *err)
 {
     for (size_t i = 0; i < over->count; i++) {
         const struct stance_config_node *o    = over->child[i];
@@ -98,11 +101,13 @@ stance_status stance_config_merge(struct stance_config *c, struct stance_config_
 
             if (status != STANCE_OK)
                 return status;
-        } else if (kinds && !stance_config_is_null(have) && is_map(have) != is_map(o) && !deletes(o)) {
-            return stance_config_fail(err, STANCE_ERR_INVAL, o, "%s%s%s: %s cannot take the place of %s of %s%s", path,
-                                      *path != '\0' ? "." : "", o->key, stance_config_kind_word(o),
-                                      stance_config_kind_word(have), stance_config_place(have, place),
-                                      is_map(o) ? "; add '_delete_: true' if it shall" : "");
+        } else if (kinds && !stance_config_is_null(have) && is_map(have) != is_map(o)
+                   && !deletes(o)) {
+            return stance_config_fail(
+                err, STANCE_ERR_INVAL, o, "%s%s%s: %s cannot take the place of %s of %s%s", path,
+                *path != '\0' ? "." : "", o->key, stance_config_kind_word(o),
+                stance_config_kind_word(have), stance_config_place(have, place),
+                is_map(o) ? "; add '_delete_: true' if it shall" : "");
         } else if (!put_copy(c, into, o)) {
             return short_of_memory(c, err);
         }
@@ -121,24 +126,26 @@ stance_status stance_config_merge_bases(struct stance_config *c, struct stance_c
                                         struct stance_error *err)
 {
     for (size_t i = 0; i < other->count; i++) {
-        const struct stance_config_node *o    = other->child[i];
-        struct stance_config_node       *have = stance_config_find(into, o->key);
-        const struct stance_config_node *mine = stance_config_find(child, o->key);
-        bool settled = mine != NULL && (!is_map(mine) || deletes(mine));
-        char one[STANCE_CONFIG_PLACE_MAX], two[STANCE_CONFIG_PLACE_MAX];
+        const struct stance_config_node *o       = other->child[i];
+        struct stance_config_node       *have    = stance_config_find(into, o->key);
+        const struct stance_config_node *mine    = stance_config_find(child, o->key);
+        bool                             settled = mine != NULL && (!is_map(mine) || deletes(mine));
+        char                             one[STANCE_CONFIG_PLACE_MAX], two[STANCE_CONFIG_PLACE_MAX];
 
         if (have == NULL || settled) {
             if (!put_copy(c, into, o))
                 return short_of_memory(c, err);
         } else if (is_map(have) && is_map(o)) {
             const char   *name   = join(c, path, o->key);
-            stance_status status = name == NULL ? short_of_memory(c, err)
-                                                : stance_config_merge_bases(c, have, o, mine, name, err);
+            stance_status status = name == NULL
+                                       ? short_of_memory(c, err)
+                                       : stance_config_merge_bases(c, have, o, mine, name, err);
 
             if (status != STANCE_OK)
                 return status;
         } else if (!same_place(have, o)) {
-            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s%s%s: set by two bases, %s and %s, and not here", path,
+            return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                               "%s%s%s: set by two bases, %s and %s, and not here", path,
                                *path != '\0' ? "." : "", o->key, stance_config_place(have, one),
                                stance_config_place(o, two));
         }
@@ -146,7 +153,11 @@ stance_status stance_config_merge_bases(struct stance_config *c, struct stance_c
     return STANCE_OK;
 }
 
-struct source { dev_t dev; ino_t ino; const char *name; };
+struct source {
+    dev_t       dev;
+    ino_t       ino;
+    const char *name;
+};
 
 struct loader {
     struct stance_config *c;
@@ -156,19 +167,25 @@ struct loader {
 };
 
 /* The files being read, innermost first. */
-struct chain { const struct chain *up; size_t at; const char *name; };
+struct chain {
+    const struct chain *up;
+    size_t              at;
+    const char         *name;
+};
 
 static stance_status load_file(struct loader *l, const char *path, const struct chain *up,
                                struct stance_config_node **out, struct stance_error *err);
 
 /* A file reached over two ways keeps its first name, so that places compare. */
-static stance_status enter(struct loader *l, const char *path, struct chain *link, struct stance_error *err)
+static stance_status enter(struct loader *l, const char *path, struct chain *link,
+                           struct stance_error *err)
 {
-    struct stat   st = { 0 };
+    struct stat st    = { 0 };
     struct source new = { .name = path };
 
     if (l->n_seen == STANCE_CONFIG_BASES_MAX)
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s: more than %d files in one recipe", path, STANCE_CONFIG_BASES_MAX);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s: more than %d files in one recipe", path,
+                           STANCE_CONFIG_BASES_MAX);
     if (stat(path, &st) == 0) {
         new.dev = st.st_dev;
         new.ino = st.st_ino;
@@ -179,7 +196,8 @@ static stance_status enter(struct loader *l, const char *path, struct chain *lin
             }
         for (const struct chain *k = link->up; k != NULL; k = k->up)
             if (l->seen[k->at].dev == new.dev && l->seen[k->at].ino == new.ino)
-                return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the file is its own base, by way of %s", new.name,
+                return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                                   "%s: the file is its own base, by way of %s", new.name,
                                    link->up->name);
     }
     link->at             = l->n_seen;
@@ -188,18 +206,20 @@ static stance_status enter(struct loader *l, const char *path, struct chain *lin
     return STANCE_OK;
 }
 
-static stance_status load_base(struct loader *l, const struct chain *link, const struct stance_config_node *name,
+static stance_status load_base(struct loader *l, const struct chain *link,
+                               const struct stance_config_node *name,
                                struct stance_config_node **out, struct stance_error *err)
 {
-    const char   *slash = strrchr(link->name, '/');
-    size_t        dir   = name->text[0] == '/' || slash == NULL ? 0 : (size_t)(slash - link->name) + 1;
-    size_t        size  = dir + strlen(name->text) + 1;
-    char         *path;
-    char          place[STANCE_CONFIG_PLACE_MAX];
+    const char *slash = strrchr(link->name, '/');
+    size_t      dir  = name->text[0] == '/' || slash == NULL ? 0 : (size_t)(slash - link->name) + 1;
+    size_t      size = dir + strlen(name->text) + 1;
+    char       *path;
+    char        place[STANCE_CONFIG_PLACE_MAX];
     stance_status status;
 
     if (name->kind != STANCE_CONFIG_SCALAR)
-        return stance_config_fail(err, STANCE_ERR_INVAL, name, "%s: %s where a file name is expected", l->base_key,
+        return stance_config_fail(err, STANCE_ERR_INVAL, name,
+                                  "%s: %s where a file name is expected", l->base_key,
                                   stance_config_kind_word(name));
     path = stance_arena_get(l->c->arena, size, 1);
     if (path == NULL)
@@ -208,18 +228,21 @@ static stance_status load_base(struct loader *l, const struct chain *link, const
     strcpy(path + dir, name->text);
     status = load_file(l, path, link, out, err);
     if (status == STANCE_ERR_INPUT)
-        return stance_error_prefix(err, status, "%s: %s", stance_config_place(name, place), l->base_key);
+        return stance_error_prefix(err, status, "%s: %s", stance_config_place(name, place),
+                                   l->base_key);
     return status;
 }
 
-static stance_status load_bases(struct loader *l, const struct chain *link, const struct stance_config_node *bases,
-                                const struct stance_config_node *child, struct stance_config_node *merged,
-                                struct stance_error *err)
+static stance_status load_bases(struct loader *l, const struct chain *link,
+                                const struct stance_config_node *bases,
+                                const struct stance_config_node *child,
+                                struct stance_config_node *merged, struct stance_error *err)
 {
     size_t n = bases->kind == STANCE_CONFIG_LIST ? bases->count : 1;
 
     for (size_t i = 0; i < n; i++) {
-        const struct stance_config_node *name = bases->kind == STANCE_CONFIG_LIST ? bases->child[i] : bases;
+        const struct stance_config_node *name = bases->kind == STANCE_CONFIG_LIST ? bases->child[i]
+                                                                                  : bases;
         struct stance_config_node       *base;
         stance_status                    status = load_base(l, link, name, &base, err);
         char                             place[STANCE_CONFIG_PLACE_MAX];
@@ -236,10 +259,10 @@ static stance_status load_bases(struct loader *l, const struct chain *link, cons
 static stance_status load_file(struct loader *l, const char *path, const struct chain *up,
                                struct stance_config_node **out, struct stance_error *err)
 {
-    struct chain               link = { .up = up };
-    struct stance_config_node *own, *merged;
+    struct chain                     link = { .up = up };
+    struct stance_config_node       *own, *merged;
     const struct stance_config_node *bases;
-    stance_status              status = enter(l, path, &link, err);
+    stance_status                    status = enter(l, path, &link, err);
 
     if (status == STANCE_OK)
         status = stance_config_read(l->c, link.name, &own, err);

@@ -30,7 +30,8 @@ struct reader {
 static stance_status out_of_nodes(struct reader *r)
 {
     if (r->c->nodes >= STANCE_CONFIG_NODES_MAX)
-        return STANCE_FAIL(r->err, STANCE_ERR_RANGE, "%s: more than %d values", r->file, STANCE_CONFIG_NODES_MAX);
+        return STANCE_FAIL(r->err, STANCE_ERR_RANGE, "%s: more than %d values", r->file,
+                           STANCE_CONFIG_NODES_MAX);
     return STANCE_FAIL(r->err, STANCE_ERR_NOMEM, "%s: out of memory", r->file);
 }
 
@@ -43,17 +44,20 @@ static stance_status yaml_failed(struct reader *r)
     if (p->error == YAML_READER_ERROR)
         return STANCE_FAIL(r->err, STANCE_ERR_FORMAT, "%s: not UTF-8 text: %s at byte %zu", r->file,
                            p->problem, p->problem_offset);
-    return STANCE_FAIL(r->err, STANCE_ERR_FORMAT, "%s:%zu:%zu: %s%s%s", r->file, p->problem_mark.line + 1,
-                       p->problem_mark.column + 1, p->context != NULL ? p->context : "",
-                       p->context != NULL ? ": " : "", p->problem);
+    return STANCE_FAIL(r->err, STANCE_ERR_FORMAT, "%s:%zu:%zu: %s%s%s", r->file,
+                       p->problem_mark.line + 1, p->problem_mark.column + 1,
+                       p->context != NULL ? p->context : "", p->context != NULL ? ": " : "",
+                       p->problem);
 }
 
-static stance_status fail_at(struct reader *r, stance_status status, const yaml_mark_t *m, const char *text)
+static stance_status fail_at(struct reader *r, stance_status status, const yaml_mark_t *m,
+                             const char *text)
 {
     return STANCE_FAIL(r->err, status, "%s:%zu:%zu: %s", r->file, m->line + 1, m->column + 1, text);
 }
 
-static stance_status remember(struct reader *r, const yaml_char_t *name, const struct stance_config_node *node)
+static stance_status remember(struct reader *r, const yaml_char_t *name,
+                              const struct stance_config_node *node)
 {
     if (name == NULL)
         return STANCE_OK;
@@ -63,7 +67,8 @@ static stance_status remember(struct reader *r, const yaml_char_t *name, const s
     if (r->anchor[r->n_anchors].name == NULL)
         return out_of_nodes(r);
     r->anchor[r->n_anchors].node = node;
-    r->anchor[r->n_anchors].open = node->kind == STANCE_CONFIG_LIST || node->kind == STANCE_CONFIG_MAP;
+    r->anchor[r->n_anchors].open = node->kind == STANCE_CONFIG_LIST
+                                   || node->kind == STANCE_CONFIG_MAP;
     r->n_anchors++;
     return STANCE_OK;
 }
@@ -84,19 +89,8 @@ static size_t size_of(const struct stance_config_node *n, size_t limit)
     return total;
 }
 
-static int depth_of(const struct stance_config_node *n)
-{
-    int deepest = 0;
-
-    for (size_t i = 0; i < n->count; i++) {
-        int d = depth_of(n->child[i]);
-
-        deepest = d > deepest ? d : deepest;
-    }
-    return deepest + (n->kind == STANCE_CONFIG_LIST || n->kind == STANCE_CONFIG_MAP);
-}
-
-static stance_status expand(struct reader *r, const yaml_event_t *e, int depth, struct stance_config_node **out)
+static stance_status expand(struct reader *r, const yaml_event_t *e, int depth,
+                            struct stance_config_node **out)
 {
     const char *name = (const char *)e->data.alias.anchor;
 
@@ -105,11 +99,13 @@ static stance_status expand(struct reader *r, const yaml_event_t *e, int depth, 
         if (strcmp(r->anchor[i].name, name) != 0)
             continue;
         if (r->anchor[i].open)
-            return fail_at(r, STANCE_ERR_FORMAT, &e->start_mark, "an alias inside its own anchor never ends");
+            return fail_at(r, STANCE_ERR_FORMAT, &e->start_mark,
+                           "an alias inside its own anchor never ends");
         r->expanded += size_of(r->anchor[i].node, STANCE_CONFIG_ALIAS_MAX);
         if (r->expanded > STANCE_CONFIG_ALIAS_MAX)
-            return fail_at(r, STANCE_ERR_RANGE, &e->start_mark, "the aliases of this file expand to too many values");
-        if (depth + depth_of(r->anchor[i].node) > STANCE_CONFIG_DEPTH_MAX)
+            return fail_at(r, STANCE_ERR_RANGE, &e->start_mark,
+                           "the aliases of this file expand to too many values");
+        if (depth + stance_config_depth(r->anchor[i].node) > STANCE_CONFIG_DEPTH_MAX)
             return fail_at(r, STANCE_ERR_RANGE, &e->start_mark, nested);
         *out = stance_config_node_copy(r->c, r->anchor[i].node);
         if (*out == NULL)
@@ -121,7 +117,8 @@ static stance_status expand(struct reader *r, const yaml_event_t *e, int depth, 
     return fail_at(r, STANCE_ERR_FORMAT, &e->start_mark, "an alias without an anchor before it");
 }
 
-static struct stance_config_node *node_at(struct reader *r, enum stance_config_kind kind, const yaml_mark_t *m)
+static struct stance_config_node *node_at(struct reader *r, enum stance_config_kind kind,
+                                          const yaml_mark_t *m)
 {
     struct stance_config_node *n = stance_config_node_new(r->c, kind, NULL);
 
@@ -133,7 +130,8 @@ static struct stance_config_node *node_at(struct reader *r, enum stance_config_k
     return n;
 }
 
-static stance_status scalar(struct reader *r, const yaml_event_t *e, struct stance_config_node **out)
+static stance_status scalar(struct reader *r, const yaml_event_t *e,
+                            struct stance_config_node **out)
 {
     const char                *text   = (const char *)e->data.scalar.value;
     bool                       quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
@@ -145,8 +143,9 @@ static stance_status scalar(struct reader *r, const yaml_event_t *e, struct stan
     if (n == NULL)
         return out_of_nodes(r);
     /* YAML 1.2 core schema. */
-    if (!quoted && (text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0
-                    || strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0))
+    if (!quoted
+        && (text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0
+            || strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0))
         n->kind = STANCE_CONFIG_NULL;
     n->quoted = quoted;
     n->text   = stance_arena_strdup(r->c->arena, text);
@@ -162,7 +161,9 @@ static int by_key(const void *a, const void *b)
     const struct stance_config_node *y = *(const struct stance_config_node *const *)b;
     int                              d = strcmp(x->key, y->key);
 
-    return d != 0 ? d : x->key_line != y->key_line ? x->key_line - y->key_line : x->key_column - y->key_column;
+    return d != 0                       ? d
+           : x->key_line != y->key_line ? x->key_line - y->key_line
+                                        : x->key_column - y->key_column;
 }
 
 static stance_status check_keys(struct reader *r, const struct stance_config_node *map)
@@ -179,18 +180,20 @@ static stance_status check_keys(struct reader *r, const struct stance_config_nod
     qsort(sorted, map->count, sizeof *sorted, by_key);
     for (size_t i = 1; i < map->count && status == STANCE_OK; i++)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
-            status = STANCE_FAIL(r->err, STANCE_ERR_FORMAT, "%s:%d:%d: key '%s' stands twice: in line %d and in line %d",
-                                 r->file, sorted[i]->key_line, sorted[i]->key_column, sorted[i]->key,
-                                 sorted[i - 1]->key_line, sorted[i]->key_line);
+            status = STANCE_FAIL(r->err, STANCE_ERR_FORMAT,
+                                 "%s:%d:%d: key '%s' stands twice: in line %d and in line %d",
+                                 r->file, sorted[i]->key_line, sorted[i]->key_column,
+                                 sorted[i]->key, sorted[i - 1]->key_line, sorted[i]->key_line);
     stance_free(sorted);
     return status;
 }
 
 /* Reads events up to the end of the value that @p e begins; depth bounds the recursion. */
-static stance_status value(struct reader *r, const yaml_event_t *e, int depth, struct stance_config_node **out);
+static stance_status value(struct reader *r, const yaml_event_t *e, int depth,
+                           struct stance_config_node **out);
 
-static stance_status next_value(struct reader *r, yaml_event_type_t end, int depth, bool *ended, yaml_mark_t *mark,
-                                struct stance_config_node **out)
+static stance_status next_value(struct reader *r, yaml_event_type_t end, int depth, bool *ended,
+                                yaml_mark_t *mark, struct stance_config_node **out)
 {
     yaml_event_t  e;
     stance_status status = STANCE_OK;
@@ -232,7 +235,8 @@ static stance_status mapping(struct reader *r, struct stance_config_node *n, int
             return status;
         if (ended)
             return check_keys(r, n);
-        if (key->kind != STANCE_CONFIG_SCALAR && (key->kind != STANCE_CONFIG_NULL || key->text[0] == '\0'))
+        if (key->kind != STANCE_CONFIG_SCALAR
+            && (key->kind != STANCE_CONFIG_NULL || key->text[0] == '\0'))
             return fail_at(r, STANCE_ERR_FORMAT, &at, "a key must be a word");
         if (strlen(key->text) > STANCE_CONFIG_KEY_MAX)
             return fail_at(r, STANCE_ERR_RANGE, &at, "a key that is too long");
@@ -249,11 +253,12 @@ static stance_status mapping(struct reader *r, struct stance_config_node *n, int
     }
 }
 
-static stance_status value(struct reader *r, const yaml_event_t *e, int depth, struct stance_config_node **out)
+static stance_status value(struct reader *r, const yaml_event_t *e, int depth,
+                           struct stance_config_node **out)
 {
-    bool                is_map = e->type == YAML_MAPPING_START_EVENT;
-    const yaml_char_t  *anchor;
-    stance_status       status;
+    bool               is_map = e->type == YAML_MAPPING_START_EVENT;
+    const yaml_char_t *anchor;
+    stance_status      status;
 
     if (e->type == YAML_SCALAR_EVENT)
         return scalar(r, e, out);
@@ -302,8 +307,9 @@ static stance_status document(struct reader *r, struct stance_config_node **out)
     return STANCE_OK;
 }
 
-stance_status stance_config_parse(struct stance_config *c, const char *text, size_t size, const char *name,
-                                  struct stance_config_node **out, struct stance_error *err)
+stance_status stance_config_parse(struct stance_config *c, const char *text, size_t size,
+                                  const char *name, struct stance_config_node **out,
+                                  struct stance_error *err)
 {
     struct reader              r    = { .c = c, .err = err };
     struct stance_config_node *root = NULL;
@@ -333,7 +339,8 @@ static stance_status slurp(const char *path, char **text, size_t *size, struct s
     stance_status status = STANCE_OK;
 
     if (f == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
+        return STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: cannot be opened: %s", path,
+                           strerror(errno));
     for (;;) {
         size_t got;
 
@@ -344,12 +351,14 @@ static stance_status slurp(const char *path, char **text, size_t *size, struct s
         got = fread(data + used, 1, room - used - 1, f);
         used += got;
         if (used > STANCE_CONFIG_FILE_MAX) {
-            status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s: larger than %d MiB", path, STANCE_CONFIG_FILE_MAX >> 20);
+            status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s: larger than %d MiB", path,
+                                 STANCE_CONFIG_FILE_MAX >> 20);
             break;
         }
         if (got == 0) {
             if (ferror(f))
-                status = STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: cannot be read: %s", path, strerror(errno));
+                status = STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: cannot be read: %s", path,
+                                     strerror(errno));
             break;
         }
     }
@@ -364,12 +373,12 @@ static stance_status slurp(const char *path, char **text, size_t *size, struct s
     return STANCE_OK;
 }
 
-stance_status stance_config_read(struct stance_config *c, const char *path, struct stance_config_node **out,
-                                 struct stance_error *err)
+stance_status stance_config_read(struct stance_config *c, const char *path,
+                                 struct stance_config_node **out, struct stance_error *err)
 {
-    struct stance_config_node *root = NULL;
-    char                      *text = NULL;
-    size_t                     size = 0;
+    struct stance_config_node *root   = NULL;
+    char                      *text   = NULL;
+    size_t                     size   = 0;
     stance_status              status = slurp(path, &text, &size, err);
 
     if (status != STANCE_OK)

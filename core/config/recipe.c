@@ -14,7 +14,8 @@
 stance_status stance_recipe_nomem(const struct stance_config *c, struct stance_error *err)
 {
     if (c->nodes >= STANCE_CONFIG_NODES_MAX)
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "recipe: more than %d values", STANCE_CONFIG_NODES_MAX);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "recipe: more than %d values",
+                           STANCE_CONFIG_NODES_MAX);
     return STANCE_FAIL(err, STANCE_ERR_NOMEM, "recipe: out of memory");
 }
 
@@ -44,7 +45,8 @@ static void offer_near(const char *folder, const char *name, int *best, char nea
 }
 
 /* Looks in one folder; *path stays NULL if the recipe is not there. */
-static bool look_in(const char *folder, size_t len, const char *name, char **path, int *best, char near[256])
+static bool look_in(const char *folder, size_t len, const char *name, char **path, int *best,
+                    char near[256])
 {
     static const char *const ends[] = { "", ".yaml", ".yml" };
     struct stance_string     s      = { 0 };
@@ -97,8 +99,10 @@ stance_status stance_recipe_locate(const char *recipe, char **path, struct stanc
     if (!memory)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "recipe '%s': out of memory", recipe);
     if (found == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INPUT, "recipe '%s': neither a file nor a recipe of %s%s%s%s", recipe,
-                           STANCE_RECIPE_DIR, near[0] != '\0' ? "; did you mean '" : "", near, near[0] != '\0' ? "'?" : "");
+        return STANCE_FAIL(err, STANCE_ERR_INPUT,
+                           "recipe '%s': neither a file nor a recipe of %s%s%s%s", recipe,
+                           STANCE_RECIPE_DIR, near[0] != '\0' ? "; did you mean '" : "", near,
+                           near[0] != '\0' ? "'?" : "");
     *path = found;
     return STANCE_OK;
 }
@@ -106,8 +110,8 @@ stance_status stance_recipe_locate(const char *recipe, char **path, struct stanc
 static const char *name_of(struct stance_config *c, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
-    char       *name  = stance_arena_strdup(c->arena, base);
-    char       *dot   = name != NULL ? strrchr(name, '.') : NULL;
+    char       *name = stance_arena_strdup(c->arena, base);
+    char       *dot  = name != NULL ? strrchr(name, '.') : NULL;
 
     if (dot != NULL && dot != name && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0))
         *dot = '\0';
@@ -159,19 +163,25 @@ static bool under_root(struct stance_recipe *r, const char *path, const char **o
     return whole != NULL;
 }
 
-static stance_status make_split(struct stance_recipe *r, const struct stance_recipe_part *part, bool training,
-                                struct stance_split *out, struct stance_error *err)
+static stance_status make_split(struct stance_recipe *r, const struct stance_recipe_part *part,
+                                bool training, struct stance_split *out, struct stance_error *err)
 {
     struct stance_split s = {
-        .size = sizeof s, .samples = part->samples, .training = training, .seed = (uint64_t)r->train.seed, .info = &r->pose,
+        .size            = sizeof s,
+        .samples         = part->samples,
+        .training        = training,
+        .seed            = (uint64_t)r->train.seed,
+        .info            = &r->pose,
         .skip_bad_images = r->data.on_bad_image == STANCE_ON_BAD_IMAGE_SKIP,
-        .image_size = { r->pose.input_size[0], r->pose.input_size[1] },
+        .image_size      = { r->pose.input_size[0], r->pose.input_size[1] },
     };
 
-    if (!under_root(r, part->annotations.s, &s.annotations) || !under_root(r, part->images.s, &s.images))
+    if (!under_root(r, part->annotations.s, &s.annotations)
+        || !under_root(r, part->images.s, &s.images))
         return stance_recipe_nomem(r->tree, err);
     s.boxes = "truth";
-    if (part->boxes.s[0] != '\0' && strcmp(part->boxes.s, "truth") != 0 && !under_root(r, part->boxes.s, &s.boxes))
+    if (part->boxes.s[0] != '\0' && strcmp(part->boxes.s, "truth") != 0
+        && !under_root(r, part->boxes.s, &s.boxes))
         return stance_recipe_nomem(r->tree, err);
     *out = s;
     return STANCE_OK;
@@ -179,7 +189,8 @@ static stance_status make_split(struct stance_recipe *r, const struct stance_rec
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-stance_status stance_recipe_check_pose(const struct stance_recipe *r, const struct stance_pose *pose, struct stance_error *err)
+stance_status stance_recipe_check_pose(const struct stance_recipe *r,
+                                       const struct stance_pose *pose, struct stance_error *err)
 {
     const struct stance_config_node *n = stance_config_get(r->tree->root, "data.augment.half_body");
 
@@ -189,7 +200,8 @@ stance_status stance_recipe_check_pose(const struct stance_recipe *r, const stru
         n = stance_config_get(r->tree->root, "data.info");
     return stance_config_fail(err, STANCE_ERR_INVAL, n != NULL ? n : r->tree->root,
                               "data.augment.half_body: %g needs to know the upper body: "
-                              "list 'upper_body' in the file of data.info, or set half_body: 0", r->augment.half_body);
+                              "list 'upper_body' in the file of data.info, or set half_body: 0",
+                              r->augment.half_body);
 }
 
 static stance_status read_points(struct stance_recipe *r, struct stance_error *err)
@@ -213,10 +225,12 @@ static stance_status read_points(struct stance_recipe *r, struct stance_error *e
         status = stance_config_read(r->tree, path, &info, err);
         if (status != STANCE_OK)
             return stance_error_prefix(err, status, "%s: data.info", stance_config_place(n, place));
-        if (!stance_config_node_put(r->tree, stance_config_find(r->tree->root, "data"), "info", info))
+        if (!stance_config_node_put(r->tree, stance_config_find(r->tree->root, "data"), "info",
+                                    info))
             return stance_recipe_nomem(r->tree, err);
     } else if (n->kind != STANCE_CONFIG_MAP) {
-        return stance_config_fail(err, STANCE_ERR_INVAL, n, "data.info: a file name or a mapping is expected");
+        return stance_config_fail(err, STANCE_ERR_INVAL, n,
+                                  "data.info: a file name or a mapping is expected");
     }
     status = stance_pose_read(r->tree, info, &r->pose, err);
     if (status == STANCE_OK)
@@ -231,7 +245,8 @@ static stance_status read_pretrained(struct stance_recipe *r, struct stance_erro
     if (stance_config_is_null(n))
         return STANCE_OK;
     if (n->kind != STANCE_CONFIG_SCALAR)
-        return stance_config_fail(err, STANCE_ERR_INVAL, n, "model.pretrained: a file name is expected");
+        return stance_config_fail(err, STANCE_ERR_INVAL, n,
+                                  "model.pretrained: a file name is expected");
     r->pretrained = beside(r->tree, n);
     if (r->pretrained != NULL)
         r->pretrained = absolute(r->tree, r->pretrained);
@@ -275,8 +290,8 @@ static stance_status build(struct stance_recipe *r, const struct stance_recipe_o
 }
 
 stance_status stance_recipe_load(const char *recipe, const struct stance_recipe_options *options,
-                                 const struct stance_recipe_lookup *lookup, struct stance_recipe **out,
-                                 struct stance_error *err)
+                                 const struct stance_recipe_lookup *lookup,
+                                 struct stance_recipe **out, struct stance_error *err)
 {
     struct stance_recipe *r;
     char                 *path;
@@ -294,7 +309,8 @@ stance_status stance_recipe_load(const char *recipe, const struct stance_recipe_
         goto free_recipe;
     r->file = stance_arena_strdup(r->tree->arena, path);
     r->name = name_of(r->tree, path);
-    status  = r->file != NULL && r->name != NULL ? build(r, options, lookup, err) : stance_recipe_nomem(r->tree, err);
+    status  = r->file != NULL && r->name != NULL ? build(r, options, lookup, err)
+                                                 : stance_recipe_nomem(r->tree, err);
     if (status != STANCE_OK)
         goto free_recipe;
     *out = r;
@@ -328,14 +344,16 @@ void stance_recipe_free(struct stance_recipe *r)
 }
 
 stance_status stance_recipe_settle_precision(struct stance_recipe *r, enum stance_precision p,
-                                             const struct stance_recipe_lookup *lookup, struct stance_error *err)
+                                             const struct stance_recipe_lookup *lookup,
+                                             struct stance_error               *err)
 {
     char fallback[64];
 
     if (r->precision != STANCE_PRECISION_AUTO)
         return STANCE_OK;
     if (p == STANCE_PRECISION_AUTO || (unsigned)p >= STANCE_PRECISION_COUNT)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "precision: auto cannot stand for %s", stance_precision_word(p));
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "precision: auto cannot stand for %s",
+                           stance_precision_word(p));
     if (r->scaler.name == NULL) {
         stance_status status;
 
@@ -348,12 +366,23 @@ stance_status stance_recipe_settle_precision(struct stance_recipe *r, enum stanc
     return STANCE_OK;
 }
 
-void stance_recipe_task_setup(const struct stance_recipe *r, const struct stance_pose *pose, struct stance_task_setup *out)
+void stance_recipe_task_setup(const struct stance_recipe *r, const struct stance_pose *pose,
+                              struct stance_task_setup *out)
 {
     *out = (struct stance_task_setup){
-        .size = sizeof *out, .pose = pose, .sigma = r->data.sigma, .unbiased_encoding = r->data.unbiased_encoding,
-        .flip = r->augment.flip, .half_body = r->augment.half_body, .rotation = r->augment.rotation,
-        .rotation_prob = r->augment.rotation_prob, .scale = r->augment.scale, .shift = r->augment.shift,
-        .shift_prob = r->augment.shift_prob, .padding = r->data.padding, .oks_thr = r->test.oks_thr, .vis_thr = r->test.vis_thr,
+        .size              = sizeof *out,
+        .pose              = pose,
+        .sigma             = r->data.sigma,
+        .unbiased_encoding = r->data.unbiased_encoding,
+        .flip              = r->augment.flip,
+        .half_body         = r->augment.half_body,
+        .rotation          = r->augment.rotation,
+        .rotation_prob     = r->augment.rotation_prob,
+        .scale             = r->augment.scale,
+        .shift             = r->augment.shift,
+        .shift_prob        = r->augment.shift_prob,
+        .padding           = r->data.padding,
+        .oks_thr           = r->test.oks_thr,
+        .vis_thr           = r->test.vis_thr,
     };
 }

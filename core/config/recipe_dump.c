@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The resolved recipe: every setting with its default, in one fixed order, as a tree and as text. */
+ * The resolved recipe: every setting with its default, in one fixed order, as a tree and as text.
+ */
 #include "config.h"
 
 #include "config/recipe_priv.h"
@@ -13,43 +14,55 @@ static const struct stance_config_node of_default = { .file = "default" };
 
 /* Collects with a sticky failure, so that building the tree reads as the recipe does. */
 struct maker {
-    struct stance_config      *c;
+    struct stance_config       *c;
     const struct stance_recipe *r;
-    bool                       failed;
+    bool                        failed;
 };
 
-static struct stance_config_node *add_map(struct maker *m, struct stance_config_node *parent, const char *key)
+static struct stance_config_node *add_map(struct maker *m, struct stance_config_node *parent,
+                                          const char *key)
 {
-    struct stance_config_node *map = m->failed ? NULL : stance_config_node_new(m->c, STANCE_CONFIG_MAP, NULL);
+    struct stance_config_node *map = m->failed
+                                         ? NULL
+                                         : stance_config_node_new(m->c, STANCE_CONFIG_MAP, NULL);
 
     if (map == NULL || (parent != NULL && !stance_config_node_add(m->c, parent, key, map)))
         m->failed = true;
     return m->failed ? NULL : map;
 }
 
-static void add_node(struct maker *m, struct stance_config_node *map, const char *key, struct stance_config_node *n)
+static void add_node(struct maker *m, struct stance_config_node *map, const char *key,
+                     struct stance_config_node *n)
 {
     if (m->failed || n == NULL || !stance_config_node_add(m->c, map, key, n))
         m->failed = true;
 }
 
-static void add_text(struct maker *m, struct stance_config_node *map, const char *key, const char *text,
-                     const struct stance_config_node *place)
+static void add_text(struct maker *m, struct stance_config_node *map, const char *key,
+                     const char *text, const struct stance_config_node *place)
 {
-    struct stance_config_node *n = m->failed ? NULL : stance_config_node_text(m->c, text, place != NULL ? place : &of_default);
+    struct stance_config_node *n = m->failed ? NULL
+                                             : stance_config_node_text(
+                                                 m->c, text, place != NULL ? place : &of_default);
 
     add_node(m, map, key, n);
 }
 
-static void add_null(struct maker *m, struct stance_config_node *map, const char *key, const struct stance_config_node *place)
+static void add_null(struct maker *m, struct stance_config_node *map, const char *key,
+                     const struct stance_config_node *place)
 {
-    add_node(m, map, key, m->failed ? NULL : stance_config_node_new(m->c, STANCE_CONFIG_NULL, place != NULL ? place : &of_default));
+    add_node(m, map, key,
+             m->failed ? NULL
+                       : stance_config_node_new(m->c, STANCE_CONFIG_NULL,
+                                                place != NULL ? place : &of_default));
 }
 
 static void add_list(struct maker *m, struct stance_config_node *map, const char *key, char *text,
                      const struct stance_config_node *place)
 {
-    struct stance_config_node *list = m->failed ? NULL : stance_config_node_new(m->c, STANCE_CONFIG_LIST, place);
+    struct stance_config_node *list = m->failed
+                                          ? NULL
+                                          : stance_config_node_new(m->c, STANCE_CONFIG_LIST, place);
 
     if (list == NULL) {
         m->failed = true;
@@ -70,12 +83,13 @@ static void add_list(struct maker *m, struct stance_config_node *map, const char
     add_node(m, map, key, list);
 }
 
-static void add_params(struct maker *m, struct stance_config_node *map, const struct stance_param *table, const void *config,
+static void add_params(struct maker *m, struct stance_config_node *map,
+                       const struct stance_param *table, const void *config,
                        const struct stance_config_node *from)
 {
     for (const struct stance_param *p = table; p != NULL && p->name != NULL && !m->failed; p++) {
         const struct stance_config_node *place = stance_config_find(from, p->name);
-        char                             text[4096]; /* a list of 64 numbers of 24 characters at most */
+        char text[4096]; /* a list of 64 numbers of 24 characters at most */
 
         if (place == NULL)
             place = &of_default;
@@ -83,7 +97,8 @@ static void add_params(struct maker *m, struct stance_config_node *map, const st
             m->failed = true;
         else if (p->type == STANCE_PARAM_TYPE_LIST_I64 || p->type == STANCE_PARAM_TYPE_LIST_F64)
             add_list(m, map, p->name, text, place);
-        else if ((p->type != STANCE_PARAM_TYPE_TEXT && strcmp(text, "null") == 0) || text[0] == '\0')
+        else if ((p->type != STANCE_PARAM_TYPE_TEXT && strcmp(text, "null") == 0)
+                 || text[0] == '\0')
             add_null(m, map, p->name, place);
         else
             add_text(m, map, p->name, text, place);
@@ -95,10 +110,12 @@ static const struct stance_config_node *place_of(const struct maker *m, const ch
     return stance_config_get(m->r->tree->root, path);
 }
 
-static void add_plugin(struct maker *m, struct stance_config_node *map, const char *key, const struct stance_recipe_plugin *p)
+static void add_plugin(struct maker *m, struct stance_config_node *map, const char *key,
+                       const struct stance_recipe_plugin *p)
 {
     struct stance_config_node       *own  = add_map(m, map, key);
-    const struct stance_config_node *node = place_of(m, p->path), *name = stance_config_find(node, "name");
+    const struct stance_config_node *node = place_of(m, p->path),
+                                    *name = stance_config_find(node, "name");
 
     add_text(m, own, "name", p->name, name != NULL ? name : p->settings);
     if (p->plugin != NULL) {
@@ -106,7 +123,8 @@ static void add_plugin(struct maker *m, struct stance_config_node *map, const ch
         return;
     }
     for (size_t i = 0; i < p->settings->count && !m->failed; i++)
-        add_node(m, own, p->settings->child[i]->key, stance_config_node_copy(m->c, p->settings->child[i]));
+        add_node(m, own, p->settings->child[i]->key,
+                 stance_config_node_copy(m->c, p->settings->child[i]));
 }
 
 static void add_section(struct maker *m, struct stance_config_node *map, const char *path)
@@ -118,7 +136,8 @@ static void add_section(struct maker *m, struct stance_config_node *map, const c
 
 static void add_points(struct maker *m, struct stance_config_node *map, const struct stance_pose *p)
 {
-    static const char *const keys[] = { "keypoints", "flip_pairs", "sigmas", "skeleton", "upper_body", NULL };
+    static const char *const keys[] = { "keypoints", "flip_pairs", "sigmas",
+                                        "skeleton",  "upper_body", NULL };
     /* Written out in place of the file's name: the recipe then stands for itself. */
     const struct stance_config_node *info = p->keypoints > 0 ? place_of(m, "data.info") : NULL;
     struct stance_config_node       *own;
@@ -138,13 +157,15 @@ static void add_points(struct maker *m, struct stance_config_node *map, const st
 
 static void add_loggers(struct maker *m, struct stance_config_node *train)
 {
-    struct stance_config_node *list = m->failed ? NULL : stance_config_node_new(m->c, STANCE_CONFIG_LIST, NULL);
+    struct stance_config_node *list = m->failed
+                                          ? NULL
+                                          : stance_config_node_new(m->c, STANCE_CONFIG_LIST, NULL);
 
     if (list != NULL) {
         const struct stance_config_node *place = place_of(m, "train.loggers");
 
-        list->file = place != NULL ? place->file : of_default.file;
-        list->line = place != NULL ? place->line : 0;
+        list->file   = place != NULL ? place->file : of_default.file;
+        list->line   = place != NULL ? place->line : 0;
         list->column = place != NULL ? place->column : 0;
     }
     for (size_t i = 0; i < m->r->n_loggers && !m->failed; i++)
@@ -194,7 +215,8 @@ static void add_precision(struct maker *m, struct stance_config_node *root)
 {
     struct stance_config_node *map = add_map(m, root, "precision");
 
-    add_text(m, map, "compute", stance_precision_word(m->r->precision), place_of(m, "precision.compute"));
+    add_text(m, map, "compute", stance_precision_word(m->r->precision),
+             place_of(m, "precision.compute"));
     if (m->r->scaler.name != NULL)
         add_plugin(m, map, "scaler", &m->r->scaler);
 }
@@ -223,7 +245,8 @@ void stance_recipe_text(const struct stance_recipe *r, bool origins, struct stan
     stance_config_dump(r->resolved, origins, out);
 }
 
-stance_status stance_recipe_dump(const struct stance_recipe *r, FILE *f, bool origins, struct stance_error *err)
+stance_status stance_recipe_dump(const struct stance_recipe *r, FILE *f, bool origins,
+                                 struct stance_error *err)
 {
     struct stance_string text   = { 0 };
     stance_status        status = STANCE_OK;
@@ -232,7 +255,8 @@ stance_status stance_recipe_dump(const struct stance_recipe *r, FILE *f, bool or
     if (text.failed)
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "recipe '%s': out of memory", r->name);
     else if (fwrite(text.s, 1, text.len, f) != text.len || fflush(f) != 0)
-        status = STANCE_FAIL(err, STANCE_ERR_IO, "recipe '%s': cannot be written: %s", r->name, strerror(errno));
+        status = STANCE_FAIL(err, STANCE_ERR_IO, "recipe '%s': cannot be written: %s", r->name,
+                             strerror(errno));
     stance_string_free(&text);
     return status;
 }

@@ -9,26 +9,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* COCO 2017 keypoint challenge: names and order of person_keypoints_*.json; sigmas of its evaluation
- * (cocoeval, k_i / 2); upper body and bones as in MMPose's dataset description. */
+/* COCO 2017 keypoint challenge: names and order of person_keypoints_*.json; sigmas of its
+ * evaluation (cocoeval, k_i / 2); upper body and bones as in MMPose's dataset description. */
 enum { COCO_POINTS = 17 };
 
 static const char *const coco_names[COCO_POINTS] = {
-    "nose", "left_eye", "right_eye", "left_ear", "right_ear", "left_shoulder", "right_shoulder", "left_elbow", "right_elbow",
-    "left_wrist", "right_wrist", "left_hip", "right_hip", "left_knee", "right_knee", "left_ankle", "right_ankle"
+    "nose",           "left_eye",   "right_eye",   "left_ear",   "right_ear",   "left_shoulder",
+    "right_shoulder", "left_elbow", "right_elbow", "left_wrist", "right_wrist", "left_hip",
+    "right_hip",      "left_knee",  "right_knee",  "left_ankle", "right_ankle"
 };
-static const float coco_sigmas[COCO_POINTS] = { 0.026f, 0.025f, 0.025f, 0.035f, 0.035f, 0.079f, 0.079f, 0.072f, 0.072f,
-                                                0.062f, 0.062f, 0.107f, 0.107f, 0.087f, 0.087f, 0.089f, 0.089f };
-static const int32_t coco_partner[COCO_POINTS] = { 0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15 };
-static const uint8_t coco_upper[COCO_POINTS]   = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0 };
-static const int32_t coco_skeleton[] = { 15, 13, 13, 11, 16, 14, 14, 12, 11, 12, 5, 11, 6, 12, 5, 6, 5, 7, 6, 8,
-                                         7, 9, 8, 10, 1, 2, 0, 1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 6 };
+static const float   coco_sigmas[COCO_POINTS]  = { 0.026f, 0.025f, 0.025f, 0.035f, 0.035f, 0.079f,
+                                                   0.079f, 0.072f, 0.072f, 0.062f, 0.062f, 0.107f,
+                                                   0.107f, 0.087f, 0.087f, 0.089f, 0.089f };
+static const int32_t coco_partner[COCO_POINTS] = { 0,  2, 1,  4,  3,  6,  5,  8, 7,
+                                                   10, 9, 12, 11, 14, 13, 16, 15 };
+static const uint8_t coco_upper[COCO_POINTS]   = {
+      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0
+};
+static const int32_t coco_skeleton[] = { 15, 13, 13, 11, 16, 14, 14, 12, 11, 12, 5,  11, 6,
+                                         12, 5,  6,  5,  7,  6,  8,  7,  9,  8,  10, 1,  2,
+                                         0,  1,  0,  2,  1,  3,  2,  4,  3,  5,  4,  6 };
 
 const struct stance_pose *stance_pose_coco(void)
 {
     static const struct stance_pose coco = {
-        .size = sizeof coco, .keypoints = COCO_POINTS, .names = coco_names, .sigmas = coco_sigmas, .partner = coco_partner,
-        .upper = coco_upper, .skeleton = coco_skeleton, .bones = sizeof coco_skeleton / sizeof *coco_skeleton / 2,
+        .size      = sizeof coco,
+        .keypoints = COCO_POINTS,
+        .names     = coco_names,
+        .sigmas    = coco_sigmas,
+        .partner   = coco_partner,
+        .upper     = coco_upper,
+        .skeleton  = coco_skeleton,
+        .bones     = sizeof coco_skeleton / sizeof *coco_skeleton / 2,
     };
 
     return &coco;
@@ -49,14 +61,15 @@ static bool is_list(const struct stance_config_node *n)
     return n != NULL && n->kind == STANCE_CONFIG_LIST;
 }
 
-static stance_status read_names(struct stance_config *c, const struct stance_config_node *info, struct stance_pose *p,
-                                struct stance_error *err)
+static stance_status read_names(struct stance_config *c, const struct stance_config_node *info,
+                                struct stance_pose *p, struct stance_error *err)
 {
     const struct stance_config_node *list = stance_config_find(info, "keypoints");
     const char                     **names;
 
     if (!is_list(list) || list->count == 0)
-        return stance_config_fail(err, STANCE_ERR_INVAL, list != NULL ? list : info, "keypoints: a list of names is expected");
+        return stance_config_fail(err, STANCE_ERR_INVAL, list != NULL ? list : info,
+                                  "keypoints: a list of names is expected");
     names = stance_arena_get(c->arena, list->count * sizeof *names, _Alignof(char *));
     if (names == NULL)
         return stance_recipe_nomem(c, err);
@@ -64,10 +77,13 @@ static stance_status read_names(struct stance_config *c, const struct stance_con
         const struct stance_config_node *n = list->child[i];
 
         if (n->kind == STANCE_CONFIG_LIST || n->kind == STANCE_CONFIG_MAP || n->text[0] == '\0')
-            return stance_config_fail(err, STANCE_ERR_INVAL, n, "keypoints: item %zu is not a name", i);
+            return stance_config_fail(err, STANCE_ERR_INVAL, n, "keypoints: item %zu is not a name",
+                                      i);
         for (size_t j = 0; j < i; j++)
             if (strcmp(names[j], n->text) == 0)
-                return stance_config_fail(err, STANCE_ERR_INVAL, n, "keypoints: '%s' stands twice, as %zu and as %zu", n->text, j, i);
+                return stance_config_fail(err, STANCE_ERR_INVAL, n,
+                                          "keypoints: '%s' stands twice, as %zu and as %zu",
+                                          n->text, j, i);
         names[i] = n->text;
     }
     p->names     = names;
@@ -75,8 +91,8 @@ static stance_status read_names(struct stance_config *c, const struct stance_con
     return STANCE_OK;
 }
 
-static stance_status read_sigmas(struct stance_config *c, const struct stance_config_node *info, struct stance_pose *p,
-                                 struct stance_error *err)
+static stance_status read_sigmas(struct stance_config *c, const struct stance_config_node *info,
+                                 struct stance_pose *p, struct stance_error *err)
 {
     const struct stance_config_node *list = stance_config_find(info, "sigmas");
     float                           *sigmas;
@@ -84,16 +100,19 @@ static stance_status read_sigmas(struct stance_config *c, const struct stance_co
     if (stance_config_is_null(list))
         return STANCE_OK;
     if (!is_list(list) || list->count != (size_t)p->keypoints)
-        return stance_config_fail(err, STANCE_ERR_INVAL, list, "sigmas: %zu values for %d keypoints", list->count, (int)p->keypoints);
+        return stance_config_fail(err, STANCE_ERR_INVAL, list,
+                                  "sigmas: %zu values for %d keypoints", list->count,
+                                  (int)p->keypoints);
     sigmas = stance_arena_get(c->arena, list->count * sizeof *sigmas, _Alignof(float));
     if (sigmas == NULL)
         return stance_recipe_nomem(c, err);
     for (size_t i = 0; i < list->count; i++) {
         double v;
 
-        if (list->child[i]->kind != STANCE_CONFIG_SCALAR || !stance_text_f64(list->child[i]->text, &v) || !(v > 1e-6 && v < 1e6))
-            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i], "sigmas: '%s' is not a number above 0",
-                                      list->child[i]->text);
+        if (list->child[i]->kind != STANCE_CONFIG_SCALAR
+            || !stance_text_f64(list->child[i]->text, &v) || !(v > 1e-6 && v < 1e6))
+            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i],
+                                      "sigmas: '%s' is not a number above 0", list->child[i]->text);
         sigmas[i] = (float)v;
     }
     p->sigmas = sigmas;
@@ -101,8 +120,8 @@ static stance_status read_sigmas(struct stance_config *c, const struct stance_co
 }
 
 /* A point by number from 0, or by name. */
-static stance_status point(const struct stance_config_node *n, const char *what, const struct stance_pose *p, int32_t *out,
-                           struct stance_error *err)
+static stance_status point(const struct stance_config_node *n, const char *what,
+                           const struct stance_pose *p, int32_t *out, struct stance_error *err)
 {
     char *end;
     long  i;
@@ -112,7 +131,8 @@ static stance_status point(const struct stance_config_node *n, const char *what,
     i = strtol(n->text, &end, 10);
     if (*end == '\0') {
         if (i < 0 || i >= p->keypoints)
-            return stance_config_fail(err, STANCE_ERR_RANGE, n, "%s: point %s of a set of %d points (counted from 0)", what,
+            return stance_config_fail(err, STANCE_ERR_RANGE, n,
+                                      "%s: point %s of a set of %d points (counted from 0)", what,
                                       n->text, (int)p->keypoints);
         *out = (int32_t)i;
         return STANCE_OK;
@@ -122,24 +142,28 @@ static stance_status point(const struct stance_config_node *n, const char *what,
             *out = k;
             return STANCE_OK;
         }
-    return stance_config_fail(err, STANCE_ERR_INVAL, n, "%s: '%s' is not one of the keypoints", what, n->text);
+    return stance_config_fail(err, STANCE_ERR_INVAL, n, "%s: '%s' is not one of the keypoints",
+                              what, n->text);
 }
 
 /* Pairs of points, [[0, 1], ...], as 2 * count numbers. */
-static stance_status read_pairs(struct stance_config *c, const struct stance_config_node *list, const char *what,
-                                const struct stance_pose *p, int32_t **out, struct stance_error *err)
+static stance_status read_pairs(struct stance_config *c, const struct stance_config_node *list,
+                                const char *what, const struct stance_pose *p, int32_t **out,
+                                struct stance_error *err)
 {
     int32_t      *pairs;
     stance_status status = STANCE_OK;
 
     if (!is_list(list))
-        return stance_config_fail(err, STANCE_ERR_INVAL, list, "%s: a list of pairs is expected", what);
+        return stance_config_fail(err, STANCE_ERR_INVAL, list, "%s: a list of pairs is expected",
+                                  what);
     pairs = stance_arena_get(c->arena, (2 * list->count + 1) * sizeof *pairs, _Alignof(int32_t));
     if (pairs == NULL)
         return stance_recipe_nomem(c, err);
     for (size_t i = 0; i < list->count && status == STANCE_OK; i++) {
         if (!is_list(list->child[i]) || list->child[i]->count != 2)
-            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i], "%s: item %zu is not a pair", what, i);
+            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i],
+                                      "%s: item %zu is not a pair", what, i);
         for (size_t k = 0; k < 2 && status == STANCE_OK; k++)
             status = point(list->child[i]->child[k], what, p, &pairs[2 * i + k], err);
     }
@@ -147,8 +171,8 @@ static stance_status read_pairs(struct stance_config *c, const struct stance_con
     return status;
 }
 
-static stance_status read_partners(struct stance_config *c, const struct stance_config_node *info, struct stance_pose *p,
-                                   struct stance_error *err)
+static stance_status read_partners(struct stance_config *c, const struct stance_config_node *info,
+                                   struct stance_pose *p, struct stance_error *err)
 {
     const struct stance_config_node *list = stance_config_find(info, "flip_pairs");
     int32_t                         *pairs, *partner;
@@ -169,7 +193,8 @@ static stance_status read_partners(struct stance_config *c, const struct stance_
         int32_t a = pairs[2 * i], b = pairs[2 * i + 1];
 
         if (a == b || partner[a] != a || partner[b] != b)
-            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i], "flip_pairs: point %d stands in two pairs or twice in one",
+            return stance_config_fail(err, STANCE_ERR_INVAL, list->child[i],
+                                      "flip_pairs: point %d stands in two pairs or twice in one",
                                       (int)(a == b || partner[a] != a ? a : b));
         partner[a] = b;
         partner[b] = a;
@@ -177,8 +202,8 @@ static stance_status read_partners(struct stance_config *c, const struct stance_
     return STANCE_OK;
 }
 
-static stance_status read_upper(struct stance_config *c, const struct stance_config_node *info, struct stance_pose *p,
-                                struct stance_error *err)
+static stance_status read_upper(struct stance_config *c, const struct stance_config_node *info,
+                                struct stance_pose *p, struct stance_error *err)
 {
     const struct stance_config_node *list = stance_config_find(info, "upper_body");
     uint8_t                         *upper;
@@ -189,7 +214,8 @@ static stance_status read_upper(struct stance_config *c, const struct stance_con
         return STANCE_OK;
     }
     if (!is_list(list))
-        return stance_config_fail(err, STANCE_ERR_INVAL, list, "upper_body: a list of points is expected");
+        return stance_config_fail(err, STANCE_ERR_INVAL, list,
+                                  "upper_body: a list of points is expected");
     upper = stance_arena_get(c->arena, (size_t)p->keypoints, 1);
     if (upper == NULL)
         return stance_recipe_nomem(c, err);
@@ -205,8 +231,8 @@ static stance_status read_upper(struct stance_config *c, const struct stance_con
     return STANCE_OK;
 }
 
-stance_status stance_pose_read(struct stance_config *c, const struct stance_config_node *info, struct stance_pose *pose,
-                               struct stance_error *err)
+stance_status stance_pose_read(struct stance_config *c, const struct stance_config_node *info,
+                               struct stance_pose *pose, struct stance_error *err)
 {
     const struct stance_config_node *skeleton = stance_config_find(info, "skeleton");
     struct stance_pose               p        = { .size = sizeof p };

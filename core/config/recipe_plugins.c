@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plugins that a recipe chooses. A choice is written as a name, as "NAME:k=v,k=v", or as a mapping
- * with `name` among its settings. */
+ * The plugins that a recipe chooses. A choice is written as a name, as "NAME:k=v,k=v", or as a
+ * mapping with `name` among its settings. */
 #include "config.h"
 
 #include "config/recipe_priv.h"
@@ -28,8 +28,8 @@ static void mark_default(struct stance_config_node *n)
         mark_default(n->child[i]);
 }
 
-static stance_status parse_default(struct stance_recipe *r, const char *text, struct stance_config_node **out,
-                                   struct stance_error *err)
+static stance_status parse_default(struct stance_recipe *r, const char *text,
+                                   struct stance_config_node **out, struct stance_error *err)
 {
     stance_status status = stance_config_parse(r->tree, text, strlen(text), "default", out, err);
 
@@ -50,35 +50,41 @@ static stance_status as_mapping(struct stance_recipe *r, const struct stance_rec
     if (node->kind == STANCE_CONFIG_SCALAR)
         return stance_config_spec(r->tree, node->text, node, out, err);
     if (node->kind != STANCE_CONFIG_MAP)
-        return stance_config_fail(err, STANCE_ERR_INVAL, node, "%s: %s where a name or a mapping is expected", p->path,
+        return stance_config_fail(err, STANCE_ERR_INVAL, node,
+                                  "%s: %s where a name or a mapping is expected", p->path,
                                   stance_config_kind_word(node));
     if (stance_config_is_null(stance_config_find(node, "name")) && fallback != NULL) {
         /* Settings without a name are those of the default plugin, over its default settings. */
         status = parse_default(r, fallback, out, err);
-        return status != STANCE_OK ? status : stance_config_merge(r->tree, *out, node, p->path, false, err);
+        return status != STANCE_OK ? status
+                                   : stance_config_merge(r->tree, *out, node, p->path, false, err);
     }
     *out = stance_config_node_copy(r->tree, node);
     return *out != NULL ? STANCE_OK : out_of_memory(r, err);
 }
 
-/* A child that changes `name` inherits the settings of the base's plugin; say how to be rid of them. */
-static void explain_inheritance(const struct stance_recipe_plugin *p, const struct stance_config_node *name,
-                                struct stance_error *err)
+/* A child that changes `name` inherits the settings of the base's plugin; say how to be rid of
+ * them. */
+static void explain_inheritance(const struct stance_recipe_plugin *p,
+                                const struct stance_config_node *name, struct stance_error *err)
 {
     for (size_t i = 0; err != NULL && i < p->settings->count; i++) {
-        const struct stance_config_node *n = p->settings->child[i];
+        const struct stance_config_node *n   = p->settings->child[i];
         size_t                           len = strlen(err->text);
 
         if (stance_param_find(p->plugin->params, n->key) != NULL || n->removed)
             continue;
         if (strcmp(n->file, name->file) != 0 && name->line > 0)
-            snprintf(err->text + len, sizeof err->text - len,
-                     "; it was inherited: '_delete_: true' beside 'name: %s' drops what the base set", p->name);
+            snprintf(
+                err->text + len, sizeof err->text - len,
+                "; it was inherited: '_delete_: true' beside 'name: %s' drops what the base set",
+                p->name);
         return;
     }
 }
 
-static stance_status look_up(struct stance_recipe *r, struct stance_recipe_plugin *p, const struct stance_config_node *name,
+static stance_status look_up(struct stance_recipe *r, struct stance_recipe_plugin *p,
+                             const struct stance_config_node   *name,
                              const struct stance_recipe_lookup *lookup, struct stance_error *err)
 {
     char          text[STANCE_CONFIG_PLACE_MAX];
@@ -103,7 +109,8 @@ static stance_status look_up(struct stance_recipe *r, struct stance_recipe_plugi
 
 stance_status stance_recipe_choose(struct stance_recipe *r, struct stance_recipe_plugin *p,
                                    const struct stance_config_node *node, const char *fallback,
-                                   const struct stance_recipe_lookup *lookup, struct stance_error *err)
+                                   const struct stance_recipe_lookup *lookup,
+                                   struct stance_error               *err)
 {
     struct stance_config_node       *map = NULL;
     const struct stance_config_node *name;
@@ -113,14 +120,17 @@ stance_status stance_recipe_choose(struct stance_recipe *r, struct stance_recipe
         return status;
     name = stance_config_find(map, "name");
     if (name == NULL || name->kind != STANCE_CONFIG_SCALAR)
-        return stance_config_fail(err, STANCE_ERR_INVAL, name != NULL ? name : map, "%s: a 'name' is expected", p->path);
+        return stance_config_fail(err, STANCE_ERR_INVAL, name != NULL ? name : map,
+                                  "%s: a 'name' is expected", p->path);
     p->name     = name->text;
     p->settings = map;
     stance_config_node_drop(map, "name");
     return lookup != NULL ? look_up(r, p, name, lookup, err) : STANCE_OK;
 }
 
-static stance_status read_loggers(struct stance_recipe *r, const struct stance_recipe_lookup *lookup, struct stance_error *err)
+static stance_status read_loggers(struct stance_recipe              *r,
+                                  const struct stance_recipe_lookup *lookup,
+                                  struct stance_error               *err)
 {
     const struct stance_config_node *node = stance_config_get(r->tree->root, "train.loggers");
     struct stance_config_node       *list;
@@ -144,7 +154,8 @@ static stance_status read_loggers(struct stance_recipe *r, const struct stance_r
         r->logger[i].kind = STANCE_KIND_LOGGER;
         r->logger[i].path = "train.loggers";
         if (stance_config_is_null(node->child[i]))
-            return stance_config_fail(err, STANCE_ERR_INVAL, node->child[i], "train.loggers: a name is expected");
+            return stance_config_fail(err, STANCE_ERR_INVAL, node->child[i],
+                                      "train.loggers: a name is expected");
         status = stance_recipe_choose(r, &r->logger[i], node->child[i], NULL, lookup, err);
         if (status != STANCE_OK)
             return status;
@@ -152,10 +163,15 @@ static stance_status read_loggers(struct stance_recipe *r, const struct stance_r
     return STANCE_OK;
 }
 
-stance_status stance_recipe_read_plugins(struct stance_recipe *r, const struct stance_recipe_lookup *lookup,
-                                         struct stance_error *err)
+stance_status stance_recipe_read_plugins(struct stance_recipe              *r,
+                                         const struct stance_recipe_lookup *lookup,
+                                         struct stance_error               *err)
 {
-    const struct { struct stance_recipe_plugin *p; enum stance_kind kind; const char *path, *fallback; } choices[] = {
+    const struct {
+        struct stance_recipe_plugin *p;
+        enum stance_kind             kind;
+        const char                  *path, *fallback;
+    } choices[] = {
         { &r->task, STANCE_KIND_TASK, "model.task", "{name: top_down}" },
         { &r->backbone, STANCE_KIND_BACKBONE, "model.backbone", "{name: hrnet, width: 32}" },
         { &r->head, STANCE_KIND_HEAD, "model.head", "{name: heatmap, deconv: []}" },
@@ -163,7 +179,8 @@ stance_status stance_recipe_read_plugins(struct stance_recipe *r, const struct s
         { &r->dataset, STANCE_KIND_DATASET, "data.dataset", "{name: coco}" },
         { &r->optimizer, STANCE_KIND_OPTIMIZER, "train.optimizer", "{name: adam, lr: 5.0e-4}" },
         { &r->schedule, STANCE_KIND_SCHEDULE, "train.schedule",
-          "{name: step, steps: [170, 200], gamma: 0.1, warmup: linear, warmup_iters: 500, warmup_ratio: 0.001}" },
+          "{name: step, steps: [170, 200], gamma: 0.1, warmup: linear, warmup_iters: 500, "
+          "warmup_ratio: 0.001}" },
         { &r->device, STANCE_KIND_DEVICE, "device", "{name: cpu}" },
         { &r->scaler, STANCE_KIND_SCALER, "precision.scaler", NULL },
     };

@@ -16,84 +16,123 @@ static const char *const recompute_words[]    = { "none", "norm", "block", NULL 
 static const struct stance_param machine_table[] = {
     STANCE_PARAM_I64_OR_NULL(struct stance_recipe_machine, threads, "null", 1, 4096, "threads",
                              "threads that compute; null: as many as the device finds"),
-    STANCE_PARAM_END
+    STANCE_PARAM_END,
 };
 
 static const struct stance_param data_table[] = {
-    STANCE_PARAM_TEXT(struct stance_recipe_data, root, "", "folder that the data paths are relative to"),
-    STANCE_PARAM_LIST_I64(struct stance_recipe_data, input_size, "[192, 256]", 1, 8192, "px", "width, height of the network's input"),
-    STANCE_PARAM_LIST_I64(struct stance_recipe_data, heatmap_size, "[48, 64]", 1, 8192, "px", "width, height of a heatmap"),
-    STANCE_PARAM_F64(struct stance_recipe_data, sigma, "2", 0.01, 1000, "px", "of the target's Gaussian, in pixels of the heatmap"),
-    STANCE_PARAM_BOOL(struct stance_recipe_data, unbiased_encoding, "false", "targets around the unrounded point (DARK)"),
-    STANCE_PARAM_F64(struct stance_recipe_data, padding, "1.25", 0.1, 100, "1", "the box is made larger by this factor"),
-    STANCE_PARAM_ENUM(struct stance_recipe_data, on_bad_image, "error", bad_image_words, "what an unreadable image does"),
-    STANCE_PARAM_END
+    STANCE_PARAM_TEXT(struct stance_recipe_data, root, "",
+                      "folder that the data paths are relative to"),
+    STANCE_PARAM_LIST_I64(struct stance_recipe_data, input_size, "[192, 256]", 1, 8192, "px",
+                          "width, height of the network's input"),
+    STANCE_PARAM_LIST_I64(struct stance_recipe_data, heatmap_size, "[48, 64]", 1, 8192, "px",
+                          "width, height of a heatmap"),
+    STANCE_PARAM_F64(struct stance_recipe_data, sigma, "2", 0.01, 1000, "px",
+                     "of the target's Gaussian, in pixels of the heatmap"),
+    STANCE_PARAM_BOOL(struct stance_recipe_data, unbiased_encoding, "false",
+                      "targets around the unrounded point (DARK)"),
+    STANCE_PARAM_F64(struct stance_recipe_data, padding, "1.25", 0.1, 100, "1",
+                     "the box is made larger by this factor"),
+    STANCE_PARAM_ENUM(struct stance_recipe_data, on_bad_image, "error", bad_image_words,
+                      "what an unreadable image does"),
+    STANCE_PARAM_END,
 };
 
-#define PART_TABLE(name, count)                                                                                           \
-    static const struct stance_param name[] = {                                                                           \
-        STANCE_PARAM_TEXT(struct stance_recipe_part, annotations, "", "COCO keypoint file"),                              \
-        STANCE_PARAM_TEXT(struct stance_recipe_part, images, "", "folder of the images"),                                 \
-        STANCE_PARAM_TEXT(struct stance_recipe_part, boxes, "truth", "truth: those of the annotations; else a COCO detection file"), \
-        STANCE_PARAM_I64(struct stance_recipe_part, samples, count, 1, 1e12, "samples", "samples to draw (synthetic)"),   \
-        STANCE_PARAM_END                                                                                                  \
+#define PART_TABLE(name, count)                                                                    \
+    static const struct stance_param name[] = {                                                    \
+        STANCE_PARAM_TEXT(struct stance_recipe_part, annotations, "", "COCO keypoint file"),       \
+        STANCE_PARAM_TEXT(struct stance_recipe_part, images, "", "folder of the images"),          \
+        STANCE_PARAM_TEXT(struct stance_recipe_part, boxes, "truth",                               \
+                          "truth: those of the annotations; else a COCO detection file"),          \
+        STANCE_PARAM_I64(struct stance_recipe_part, samples, count, 1, 1e12, "samples",            \
+                         "samples to draw (synthetic)"),                                           \
+        STANCE_PARAM_END,                                                                          \
     }
 PART_TABLE(train_part_table, "1024");
 PART_TABLE(val_part_table, "128");
 
 static const struct stance_param augment_table[] = {
-    STANCE_PARAM_F64(struct stance_recipe_augment, flip, "0.5", 0, 1, "1", "probability of mirroring"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, half_body, "0.3", 0, 1, "1", "probability of showing one half of the body"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, rotation, "40", 0, 180, "degrees", "standard deviation; at most twice that"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, rotation_prob, "0.6", 0, 1, "1", "probability of rotating"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, scale, "0.5", 0, 0.99, "1", "standard deviation of the scale, and its limit"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, shift, "0.16", 0, 10, "1", "largest shift, in parts of the box"),
-    STANCE_PARAM_F64(struct stance_recipe_augment, shift_prob, "0.3", 0, 1, "1", "probability of shifting"),
-    STANCE_PARAM_END
+    STANCE_PARAM_F64(struct stance_recipe_augment, flip, "0.5", 0, 1, "1",
+                     "probability of mirroring"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, half_body, "0.3", 0, 1, "1",
+                     "probability of showing one half of the body"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, rotation, "40", 0, 180, "degrees",
+                     "standard deviation; at most twice that"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, rotation_prob, "0.6", 0, 1, "1",
+                     "probability of rotating"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, scale, "0.5", 0, 0.99, "1",
+                     "standard deviation of the scale, and its limit"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, shift, "0.16", 0, 10, "1",
+                     "largest shift, in parts of the box"),
+    STANCE_PARAM_F64(struct stance_recipe_augment, shift_prob, "0.3", 0, 1, "1",
+                     "probability of shifting"),
+    STANCE_PARAM_END,
 };
 
 static const struct stance_param test_table[] = {
     STANCE_PARAM_BOOL(struct stance_recipe_test, flip, "true", "average with the mirrored image"),
-    STANCE_PARAM_BOOL(struct stance_recipe_test, shift_heatmap, "true", "move the mirrored heatmap by one column"),
-    STANCE_PARAM_ENUM(struct stance_recipe_test, post_process, "default", post_process_words, "refinement of the maximum"),
-    STANCE_PARAM_I64(struct stance_recipe_test, modulate_kernel, "11", 1, 999, "px", "width of the Gaussian of `unbiased`, odd"),
-    STANCE_PARAM_F64(struct stance_recipe_test, oks_thr, "0.9", 0, 1, "1", "OKS above which the weaker pose is dropped"),
-    STANCE_PARAM_F64(struct stance_recipe_test, vis_thr, "0.2", 0, 1, "1", "score above which a point counts in rescoring"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_test, batch_size, "null", 1, 1e6, "samples", "null: train.batch_size"),
-    STANCE_PARAM_END
+    STANCE_PARAM_BOOL(struct stance_recipe_test, shift_heatmap, "true",
+                      "move the mirrored heatmap by one column"),
+    STANCE_PARAM_ENUM(struct stance_recipe_test, post_process, "default", post_process_words,
+                      "refinement of the maximum"),
+    STANCE_PARAM_I64(struct stance_recipe_test, modulate_kernel, "11", 1, 999, "px",
+                     "width of the Gaussian of `unbiased`, odd"),
+    STANCE_PARAM_F64(struct stance_recipe_test, oks_thr, "0.9", 0, 1, "1",
+                     "OKS above which the weaker pose is dropped"),
+    STANCE_PARAM_F64(struct stance_recipe_test, vis_thr, "0.2", 0, 1, "1",
+                     "score above which a point counts in rescoring"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_test, batch_size, "null", 1, 1e6, "samples",
+                             "null: train.batch_size"),
+    STANCE_PARAM_END,
 };
 
 static const struct stance_param train_table[] = {
-    STANCE_PARAM_I64(struct stance_recipe_train, epochs, "210", 1, 1e9, "epochs", "length of the run"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, max_steps, "null", 1, 1e15, "steps", "end the run after so many"),
-    STANCE_PARAM_I64(struct stance_recipe_train, batch_size, "64", 1, 1e6, "samples", "per process"),
-    STANCE_PARAM_I64(struct stance_recipe_train, accumulate, "1", 1, 1e6, "batches", "whose gradients make one step"),
-    STANCE_PARAM_BOOL(struct stance_recipe_train, accumulate_flush, "false", "a step at the end of each epoch, with what there is"),
-    STANCE_PARAM_F64_OR_NULL(struct stance_recipe_train, clip_grad_norm, "null", 1e-30, 1e30, "1", "largest L2 norm of the gradient"),
-    STANCE_PARAM_ENUM(struct stance_recipe_train, on_skip, "advance", on_skip_words, "what a skipped step does to the schedule"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, max_consecutive_skips, "null", 1, 1e9, "steps",
-                             "end the run after so many skipped steps in a row; null: by the scaler's range"),
+    STANCE_PARAM_I64(struct stance_recipe_train, epochs, "210", 1, 1e9, "epochs",
+                     "length of the run"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, max_steps, "null", 1, 1e15, "steps",
+                             "end the run after so many"),
+    STANCE_PARAM_I64(struct stance_recipe_train, batch_size, "64", 1, 1e6, "samples",
+                     "per process"),
+    STANCE_PARAM_I64(struct stance_recipe_train, accumulate, "1", 1, 1e6, "batches",
+                     "whose gradients make one step"),
+    STANCE_PARAM_BOOL(struct stance_recipe_train, accumulate_flush, "false",
+                      "a step at the end of each epoch, with what there is"),
+    STANCE_PARAM_F64_OR_NULL(struct stance_recipe_train, clip_grad_norm, "null", 1e-30, 1e30, "1",
+                             "largest L2 norm of the gradient"),
+    STANCE_PARAM_ENUM(struct stance_recipe_train, on_skip, "advance", on_skip_words,
+                      "what a skipped step does to the schedule"),
+    STANCE_PARAM_I64_OR_NULL(
+        struct stance_recipe_train, max_consecutive_skips, "null", 1, 1e9, "steps",
+        "end the run after so many skipped steps in a row; null: by the scaler's range"),
     STANCE_PARAM_I64(struct stance_recipe_train, seed, "0", 0, 9e15, "1", "of every random number"),
-    STANCE_PARAM_I64(struct stance_recipe_train, workers, "2", 0, 1024, "threads", "that load data"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, eval_interval, "10", 1, 1e9, "epochs", "between evaluations; null: never"),
-    STANCE_PARAM_TEXT(struct stance_recipe_train, best, "AP", "metric whose best checkpoint is kept"),
-    STANCE_PARAM_I64(struct stance_recipe_train, log_interval, "50", 1, 1e9, "iterations", "between lines of the log"),
-    STANCE_PARAM_END
+    STANCE_PARAM_I64(struct stance_recipe_train, workers, "2", 0, 1024, "threads",
+                     "that load data"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, eval_interval, "10", 1, 1e9, "epochs",
+                             "between evaluations; null: never"),
+    STANCE_PARAM_TEXT(struct stance_recipe_train, best, "AP",
+                      "metric whose best checkpoint is kept"),
+    STANCE_PARAM_I64(struct stance_recipe_train, log_interval, "50", 1, 1e9, "iterations",
+                     "between lines of the log"),
+    STANCE_PARAM_END,
 };
 
 static const struct stance_param checkpoint_table[] = {
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, epochs, "10", 1, 1e9, "epochs", "between checkpoints; null: never"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, steps, "null", 1, 1e15, "steps", "between checkpoints; null: never"),
-    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, keep, "3", 1, 1e9, "files", "newest checkpoints kept; null: all"),
-    STANCE_PARAM_END
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, epochs, "10", 1, 1e9, "epochs",
+                             "between checkpoints; null: never"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, steps, "null", 1, 1e15, "steps",
+                             "between checkpoints; null: never"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_checkpoint, keep, "3", 1, 1e9, "files",
+                             "newest checkpoints kept; null: all"),
+    STANCE_PARAM_END,
 };
 
 static const struct stance_param memory_table[] = {
-    STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words, "what the backward pass computes again"),
-    STANCE_PARAM_END
+    STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words,
+                      "what the backward pass computes again"),
+    STANCE_PARAM_END,
 };
 
-static const char *const top_extra[]   = { "model", "data", "test", "train", "precision", "fp16", "device", "memory", NULL };
+static const char *const top_extra[]   = { "model", "data",   "test",   "train", "precision",
+                                           "fp16",  "device", "memory", NULL };
 static const char *const model_extra[] = { "task", "backbone", "head", "loss", "pretrained", NULL };
 static const char *const data_extra[]  = { "dataset", "info", "train", "val", "augment", NULL };
 static const char *const train_extra[] = { "optimizer", "schedule", "checkpoint", "loggers", NULL };
@@ -114,25 +153,30 @@ const struct stance_recipe_section stance_recipe_sections[] = {
 
 enum { SECTIONS = sizeof stance_recipe_sections / sizeof *stance_recipe_sections - 1, PLUGINS = 8 };
 
-/* The schema of this recipe: the sections, and the tables of the plugins it chooses, so that `lr` under
- * `train` is told to belong to `train.optimizer`. */
-static void make_schema(const struct stance_recipe *r, struct stance_config_section out[SECTIONS + PLUGINS + 1])
+/* The schema of this recipe: the sections, and the tables of the plugins it chooses, so that `lr`
+ * under `train` is told to belong to `train.optimizer`. */
+static void make_schema(const struct stance_recipe  *r,
+                        struct stance_config_section out[SECTIONS + PLUGINS + 1])
 {
-    const struct stance_recipe_plugin *plugins[PLUGINS] = { &r->optimizer, &r->schedule, &r->backbone, &r->head, &r->loss,
-                                                            &r->dataset, &r->scaler, &r->device };
-    size_t n = 0;
+    const struct stance_recipe_plugin *plugins[PLUGINS] = { &r->optimizer, &r->schedule,
+                                                            &r->backbone,  &r->head,
+                                                            &r->loss,      &r->dataset,
+                                                            &r->scaler,    &r->device };
+    size_t                             n                = 0;
 
     for (size_t i = 0; i < SECTIONS; i++)
-        out[n++] = (struct stance_config_section){ stance_recipe_sections[i].path, stance_recipe_sections[i].table,
+        out[n++] = (struct stance_config_section){ stance_recipe_sections[i].path,
+                                                   stance_recipe_sections[i].table,
                                                    stance_recipe_sections[i].extra };
     for (size_t i = 0; i < PLUGINS; i++)
         if (plugins[i]->plugin != NULL)
-            out[n++] = (struct stance_config_section){ plugins[i]->path, plugins[i]->plugin->params, NULL };
+            out[n++] = (struct stance_config_section){ plugins[i]->path, plugins[i]->plugin->params,
+                                                       NULL };
     out[n] = (struct stance_config_section){ NULL, NULL, NULL };
 }
 
-static stance_status check_pair(const struct stance_recipe *r, const char *name, const struct stance_list_i64 *list,
-                                struct stance_error *err)
+static stance_status check_pair(const struct stance_recipe *r, const char *name,
+                                const struct stance_list_i64 *list, struct stance_error *err)
 {
     char                             dotted[64];
     const struct stance_config_node *n;
@@ -143,7 +187,8 @@ static stance_status check_pair(const struct stance_recipe *r, const char *name,
     strncat(dotted, name, sizeof dotted - 6);
     n = stance_config_get(r->tree->root, dotted);
     return stance_config_fail(err, STANCE_ERR_INVAL, n != NULL ? n : r->tree->root,
-                              "%s: [width, height] is expected, not %d numbers", dotted, (int)list->n);
+                              "%s: [width, height] is expected, not %d numbers", dotted,
+                              (int)list->n);
 }
 
 stance_status stance_recipe_read_sections(struct stance_recipe *r, struct stance_error *err)
@@ -167,7 +212,8 @@ stance_status stance_recipe_read_sections(struct stance_recipe *r, struct stance
         status = check_pair(r, "heatmap_size", &r->data.heatmap_size, err);
     if (status == STANCE_OK && r->test.modulate_kernel % 2 == 0) {
         n      = stance_config_get(r->tree->root, "test.modulate_kernel");
-        status = stance_config_fail(err, STANCE_ERR_RANGE, n, "test.modulate_kernel: %d is even", (int)r->test.modulate_kernel);
+        status = stance_config_fail(err, STANCE_ERR_RANGE, n, "test.modulate_kernel: %d is even",
+                                    (int)r->test.modulate_kernel);
     }
     if (status == STANCE_OK && r->test.batch_size == INT64_MIN)
         r->test.batch_size = r->train.batch_size;

@@ -16,28 +16,58 @@ static void from_option(struct stance_config_node *n, const char *origin)
         from_option(n->child[i], origin);
 }
 
+/* Arguments are bytes; what goes into a tree must be text that YAML can carry. */
+static bool is_utf8(const char *text)
+{
+    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };
+    const unsigned char  *s        = (const unsigned char *)text;
+
+    while (*s != '\0') {
+        int      more = *s < 0x80   ? 0
+                        : *s < 0xc0 ? -1
+                        : *s < 0xe0 ? 1
+                        : *s < 0xf0 ? 2
+                        : *s < 0xf8 ? 3
+                                    : -1;
+        uint32_t code = more > 0 ? *s & (0x3fu >> more) : *s;
+
+        if (more < 0)
+            return false;
+        s++;
+        for (int i = 0; i < more; i++, s++) {
+            if ((*s & 0xc0) != 0x80)
+                return false;
+            code = code << 6 | (*s & 0x3fu);
+        }
+        if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+            return false;
+    }
+    return true;
+}
+
 static stance_status short_of_memory(const char *origin, struct stance_error *err)
 {
     return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: out of memory", origin);
 }
 
 /* Goes from @p at to the node called @p key, making a mapping where nothing is. */
-static stance_status step_into(struct stance_config *c, struct stance_config_node *at, const char *key,
-                               const char *assignment, const char *origin, struct stance_config_node **out,
-                               struct stance_error *err)
+static stance_status step_into(struct stance_config *c, struct stance_config_node *at,
+                               const char *key, const char *assignment, const char *origin,
+                               struct stance_config_node **out, struct stance_error *err)
 {
     struct stance_config_node *next;
 
     if (at->kind == STANCE_CONFIG_LIST) {
         next = stance_config_get(at, key);
         if (next == NULL)
-            return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: '%s' is no item of a list of %zu", origin, assignment, key,
-                               at->count);
+            return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: '%s' is no item of a list of %zu",
+                               origin, assignment, key, at->count);
     } else {
         next = stance_config_find(at, key);
     }
     if (next != NULL && next->kind == STANCE_CONFIG_SCALAR)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: '%s' is a value and has no keys", origin, assignment, key);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: '%s' is a value and has no keys", origin,
+                           assignment, key);
     if (next == NULL) {
         next = stance_config_node_new(c, STANCE_CONFIG_MAP, NULL);
         if (next == NULL || !stance_config_node_put(c, at, key, next))
@@ -52,8 +82,8 @@ static stance_status step_into(struct stance_config *c, struct stance_config_nod
 }
 
 static stance_status assign(struct stance_config *c, struct stance_config_node *at, const char *key,
-                            struct stance_config_node *value, const char *assignment, const char *origin,
-                            struct stance_error *err)
+                            struct stance_config_node *value, const char *assignment,
+                            const char *origin, struct stance_error *err)
 {
     struct stance_config_node *over;
 
@@ -66,8 +96,8 @@ static stance_status assign(struct stance_config *c, struct stance_config_node *
                 at->child[i] = value;
                 return STANCE_OK;
             }
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: '%s' is no item of a list of %zu", origin, assignment, key,
-                           at->count);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: '%s' is no item of a list of %zu", origin,
+                           assignment, key, at->count);
     }
     over = stance_config_node_new(c, STANCE_CONFIG_MAP, NULL);
     if (over == NULL || !stance_config_node_add(c, over, key, value))
@@ -75,11 +105,12 @@ static stance_status assign(struct stance_config *c, struct stance_config_node *
     return stance_config_merge(c, at, over, "", false, err);
 }
 
-static stance_status apply(struct stance_config *c, char *keys, const char *text, const char *assignment,
-                           const char *origin, struct stance_error *err)
+static stance_status apply(struct stance_config *c, char *keys, const char *text,
+                           const char *assignment, const char *origin, struct stance_error *err)
 {
     struct stance_config_node *value = NULL, *at = c->root;
-    stance_status              status = stance_config_parse(c, text, strlen(text), origin, &value, err);
+    stance_status status = stance_config_parse(c, text, strlen(text), origin, &value, err);
+    int           levels;
 
     if (status != STANCE_OK)
         return stance_error_prefix(err, status, "'%s'", assignment);
@@ -88,12 +119,18 @@ static stance_status apply(struct stance_config *c, char *keys, const char *text
     if (value == NULL)
         return short_of_memory(origin, err);
     from_option(value, origin);
+    levels = stance_config_depth(value);
     for (;;) {
         size_t len  = strcspn(keys, ".");
         bool   last = keys[len] == '\0';
 
-        if (len == 0)
-            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: a name like a.b.c is expected before '='", origin, assignment);
+        if (len == 0 || len > STANCE_CONFIG_KEY_MAX)
+            return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                               "%s %s: a name like a.b.c is expected before '='", origin,
+                               assignment);
+        if (++levels > STANCE_CONFIG_DEPTH_MAX)
+            return STANCE_FAIL(err, STANCE_ERR_RANGE, "%s %s: nested too deeply", origin,
+                               assignment);
         keys[len] = '\0';
         if (last)
             return assign(c, at, keys, value, assignment, origin, err);
@@ -112,7 +149,10 @@ stance_status stance_config_set(struct stance_config *c, const char *assignment,
     stance_status status;
 
     if (equal == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: 'name=value' is expected", origin, assignment);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s %s: 'name=value' is expected", origin,
+                           assignment);
+    if (!is_utf8(assignment))
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the setting is not UTF-8 text", origin);
     own  = stance_arena_strdup(c->arena, origin);
     keys = stance_strdup(assignment);
     if (keys == NULL || own == NULL) {
@@ -120,7 +160,7 @@ stance_status stance_config_set(struct stance_config *c, const char *assignment,
         goto free_keys;
     }
     keys[equal - assignment] = '\0';
-    status = apply(c, keys, equal + 1, assignment, own, err);
+    status                   = apply(c, keys, equal + 1, assignment, own, err);
 free_keys:
     stance_free(keys);
     return status;
@@ -137,7 +177,8 @@ static size_t piece(const char *text)
     return n;
 }
 
-static stance_status one_setting(struct stance_config *c, const char *spec, char *text, struct stance_config_node *map,
+static stance_status one_setting(struct stance_config *c, const char *spec, char *text,
+                                 struct stance_config_node       *map,
                                  const struct stance_config_node *place, struct stance_error *err)
 {
     char                      *equal = strchr(text, '=');
@@ -150,10 +191,12 @@ static stance_status one_setting(struct stance_config *c, const char *spec, char
     } else if (strspn(text, "0123456789") == strlen(text) && *text != '\0') {
         key = "index";
     }
-    if (key[0] == '\0' || (equal == NULL && key == text))
-        return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': NAME:key=value,key=value is expected", spec);
+    if (key[0] == '\0' || (equal == NULL && key == text) || strlen(key) > STANCE_CONFIG_KEY_MAX)
+        return stance_config_fail(err, STANCE_ERR_INVAL, place,
+                                  "'%s': NAME:key=value,key=value is expected", spec);
     if (stance_config_find(map, key) != NULL)
-        return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': '%s' stands twice", spec, key);
+        return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': '%s' stands twice", spec,
+                                  key);
     n = stance_config_node_text(c, value, place);
     if (n == NULL || !stance_config_node_add(c, map, key, n))
         return stance_config_fail(err, STANCE_ERR_NOMEM, place, "out of memory");
@@ -162,16 +205,20 @@ static stance_status one_setting(struct stance_config *c, const char *spec, char
     return STANCE_OK;
 }
 
-stance_status stance_config_spec(struct stance_config *c, const char *spec, const struct stance_config_node *place,
+stance_status stance_config_spec(struct stance_config *c, const char *spec,
+                                 const struct stance_config_node *place,
                                  struct stance_config_node **out, struct stance_error *err)
 {
-    size_t                     len = strcspn(spec, ":");
-    struct stance_config_node *map = stance_config_node_new(c, STANCE_CONFIG_MAP, place), *name;
+    size_t                     len  = strcspn(spec, ":");
+    struct stance_config_node *map  = stance_config_node_new(c, STANCE_CONFIG_MAP, place), *name;
     char                      *copy = stance_arena_strdup(c->arena, spec), *at;
 
     if (map == NULL || copy == NULL)
         return stance_config_fail(err, STANCE_ERR_NOMEM, place, "out of memory");
-    at       = copy + len + (copy[len] == ':');
+    if (!is_utf8(spec))
+        return stance_config_fail(err, STANCE_ERR_INVAL, place,
+                                  "the name of a plugin or its settings are not UTF-8 text");
+    at        = copy + len + (copy[len] == ':');
     copy[len] = '\0';
     if (len == 0)
         return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': a name is expected", spec);
@@ -179,7 +226,8 @@ stance_status stance_config_spec(struct stance_config *c, const char *spec, cons
     if (name == NULL || !stance_config_node_add(c, map, "name", name))
         return stance_config_fail(err, STANCE_ERR_NOMEM, place, "out of memory");
     if (spec[len] == ':' && *at == '\0')
-        return stance_config_fail(err, STANCE_ERR_INVAL, place, "'%s': NAME:key=value,key=value is expected", spec);
+        return stance_config_fail(err, STANCE_ERR_INVAL, place,
+                                  "'%s': NAME:key=value,key=value is expected", spec);
     while (*at != '\0') {
         size_t        n    = piece(at);
         bool          more = at[n] != '\0';

@@ -32,7 +32,8 @@ void stance_config_free(struct stance_config *c)
     stance_free(c);
 }
 
-struct stance_config_node *stance_config_node_new(struct stance_config *c, enum stance_config_kind kind,
+struct stance_config_node *stance_config_node_new(struct stance_config            *c,
+                                                  enum stance_config_kind          kind,
                                                   const struct stance_config_node *place)
 {
     struct stance_config_node *n;
@@ -66,7 +67,8 @@ struct stance_config_node *stance_config_node_text(struct stance_config *c, cons
     return n != NULL && n->text != NULL ? n : NULL;
 }
 
-struct stance_config_node *stance_config_node_copy(struct stance_config *c, const struct stance_config_node *node)
+struct stance_config_node *stance_config_node_copy(struct stance_config            *c,
+                                                   const struct stance_config_node *node)
 {
     struct stance_config_node *n = stance_config_node_new(c, node->kind, node);
 
@@ -85,12 +87,13 @@ struct stance_config_node *stance_config_node_copy(struct stance_config *c, cons
     return n;
 }
 
-bool stance_config_node_add(struct stance_config *c, struct stance_config_node *parent, const char *key,
-                            struct stance_config_node *child)
+bool stance_config_node_add(struct stance_config *c, struct stance_config_node *parent,
+                            const char *key, struct stance_config_node *child)
 {
     if (parent->count == parent->capacity) {
         size_t                      room  = parent->capacity < 4 ? 4 : 2 * parent->capacity;
-        struct stance_config_node **array = stance_arena_get(c->arena, room * sizeof(void *), _Alignof(void *));
+        struct stance_config_node **array = stance_arena_get(c->arena, room * sizeof(void *),
+                                                             _Alignof(void *));
 
         if (array == NULL)
             return false;
@@ -118,8 +121,8 @@ static size_t index_of(const struct stance_config_node *map, const char *key)
     return map->count;
 }
 
-bool stance_config_node_put(struct stance_config *c, struct stance_config_node *map, const char *key,
-                            struct stance_config_node *child)
+bool stance_config_node_put(struct stance_config *c, struct stance_config_node *map,
+                            const char *key, struct stance_config_node *child)
 {
     size_t i = index_of(map, key);
 
@@ -151,7 +154,8 @@ struct stance_config_node *stance_config_find(const struct stance_config_node *m
     return i < map->count ? map->child[i] : NULL;
 }
 
-struct stance_config_node *stance_config_get(const struct stance_config_node *root, const char *dotted)
+struct stance_config_node *stance_config_get(const struct stance_config_node *root,
+                                             const char                      *dotted)
 {
     const struct stance_config_node *at = root;
 
@@ -185,7 +189,8 @@ bool stance_config_equal(const struct stance_config_node *a, const struct stance
 {
     if (a->kind != b->kind || a->count != b->count)
         return false;
-    if ((a->kind == STANCE_CONFIG_SCALAR || a->kind == STANCE_CONFIG_NULL) && strcmp(a->text, b->text) != 0)
+    if ((a->kind == STANCE_CONFIG_SCALAR || a->kind == STANCE_CONFIG_NULL)
+        && strcmp(a->text, b->text) != 0)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const struct stance_config_node *x = a->child[i], *y = b->child[i];
@@ -195,6 +200,18 @@ bool stance_config_equal(const struct stance_config_node *a, const struct stance
             return false;
     }
     return true;
+}
+
+int stance_config_depth(const struct stance_config_node *node)
+{
+    int deepest = 0;
+
+    for (size_t i = 0; i < node->count; i++) {
+        int d = stance_config_depth(node->child[i]);
+
+        deepest = d > deepest ? d : deepest;
+    }
+    return deepest + (node->kind == STANCE_CONFIG_LIST || node->kind == STANCE_CONFIG_MAP);
 }
 
 const char *stance_config_kind_word(const struct stance_config_node *node)
@@ -208,10 +225,12 @@ const char *stance_config_kind_word(const struct stance_config_node *node)
     return "nothing";
 }
 
-const char *stance_config_place(const struct stance_config_node *node, char text[STANCE_CONFIG_PLACE_MAX])
+const char *stance_config_place(const struct stance_config_node *node,
+                                char                             text[STANCE_CONFIG_PLACE_MAX])
 {
     if (node->line > 0)
-        snprintf(text, STANCE_CONFIG_PLACE_MAX, "%.550s:%d:%d", node->file, node->line, node->column);
+        snprintf(text, STANCE_CONFIG_PLACE_MAX, "%.550s:%d:%d", node->file, node->line,
+                 node->column);
     else
         snprintf(text, STANCE_CONFIG_PLACE_MAX, "%.550s", node->file);
     return text;

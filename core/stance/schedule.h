@@ -9,7 +9,12 @@
 STANCE_BEGIN_DECLS
 
 /** Shape of the warm-up, in the order of the words "null", "linear", "constant", "exp". */
-enum stance_warmup_shape { STANCE_WARMUP_NONE, STANCE_WARMUP_LINEAR, STANCE_WARMUP_CONSTANT, STANCE_WARMUP_EXP };
+enum stance_warmup_shape {
+    STANCE_WARMUP_NONE,
+    STANCE_WARMUP_LINEAR,
+    STANCE_WARMUP_CONSTANT,
+    STANCE_WARMUP_EXP
+};
 
 /** Words of the shapes for a parameter table, NULL-ended: `warmup: null|linear|constant|exp`. */
 #define STANCE_WARMUP_WORDS { "null", "linear", "constant", "exp", NULL }

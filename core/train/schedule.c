@@ -9,7 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 
-double stance_warmup(enum stance_warmup_shape shape, double regular, int64_t iteration, int64_t iters, double ratio)
+double stance_warmup(enum stance_warmup_shape shape, double regular, int64_t iteration,
+                     int64_t iters, double ratio)
 {
     double left;
 
@@ -24,20 +25,23 @@ double stance_warmup(enum stance_warmup_shape shape, double regular, int64_t ite
     }
 }
 
-bool stance_schedule_warning(const struct stance_plugin *schedule, const void *config, int64_t iterations, char *text,
-                             size_t size)
+bool stance_schedule_warning(const struct stance_plugin *schedule, const void *config,
+                             int64_t iterations, char *text, size_t size)
 {
     const struct stance_param *shape = stance_param_find(schedule->params, "warmup");
     const struct stance_param *iters = stance_param_find(schedule->params, "warmup_iters");
     int64_t                    length;
 
-    if (shape == NULL || iters == NULL || shape->type != STANCE_PARAM_TYPE_ENUM || iters->type != STANCE_PARAM_TYPE_I64
+    if (shape == NULL || iters == NULL || shape->type != STANCE_PARAM_TYPE_ENUM
+        || iters->type != STANCE_PARAM_TYPE_I64
         || *(const int *)((const char *)config + shape->offset) == STANCE_WARMUP_NONE)
         return false;
     length = *(const int64_t *)((const char *)config + iters->offset);
     if (length <= iterations)
         return false;
-    snprintf(text, size, "schedule '%s': warmup of %" PRId64 " iterations in a run of %" PRId64
-             ": the full learning rate is never reached", schedule->name, length, iterations);
+    snprintf(text, size,
+             "schedule '%s': warmup of %" PRId64 " iterations in a run of %" PRId64
+             ": the full learning rate is never reached",
+             schedule->name, length, iterations);
     return true;
 }
