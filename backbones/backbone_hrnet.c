@@ -17,19 +17,22 @@ typedef struct stance_value value;
 static const struct stance_param params[] = {
     STANCE_PARAM_I64(struct config, width, "32", 1, 4096, "channels",
                      "C of HRNet-W<C>: channels of the finest branch; branch i has C * 2^i"),
-    STANCE_PARAM_I64(struct config, stage1_planes, "64", 1, 4096, "channels",
-                     "inner channels of the bottlenecks of stage 1, which end in four times as many"),
+    STANCE_PARAM_I64(
+        struct config, stage1_planes, "64", 1, 4096, "channels",
+        "inner channels of the bottlenecks of stage 1, which end in four times as many"),
     STANCE_PARAM_I64(struct config, stage1_blocks, "4", 1, 100, "blocks", "bottlenecks of stage 1"),
     STANCE_PARAM_LIST_I64(struct config, modules, "[1, 4, 3]", 1, 100, "modules",
                           "exchange modules of stages 2, 3 and 4"),
-    STANCE_PARAM_I64(struct config, blocks, "4", 1, 100, "blocks", "basic blocks of a branch in one module"),
+    STANCE_PARAM_I64(struct config, blocks, "4", 1, 100, "blocks",
+                     "basic blocks of a branch in one module"),
     STANCE_PARAM_END
 };
 
 /* Normal of standard deviation 0.001, as the authors start without a pretrained file. */
 static const struct stance_init start = { STANCE_INIT_NORMAL, 0, 0.001F };
 
-static value conv(struct stance_builder *b, const char *name, value x, int64_t out, int k, int stride)
+static value conv(struct stance_builder *b, const char *name, value x, int64_t out, int k,
+                  int stride)
 {
     stance_enter(b, "%s", name);
     x = stance_conv2d(b, x, out, k, stride, false, start);
@@ -73,9 +76,9 @@ static value bottleneck(struct stance_builder *b, value x, int64_t planes)
     return stance_relu(b, stance_add(b, y, x));
 }
 
-/* From the branches of one stage to those of the next, one more, with width * 2^i channels. A branch
- * whose channels agree is passed through; every other slot reads the last branch, as in the authors'
- * code. */
+/* From the branches of one stage to those of the next, one more, with width * 2^i channels. A
+ * branch whose channels agree is passed through; every other slot reads the last branch, as in the
+ * authors' code. */
 static void transition(struct stance_builder *b, value *x, int before, int64_t width)
 {
     value last = x[before - 1];
@@ -86,7 +89,7 @@ static void transition(struct stance_builder *b, value *x, int before, int64_t w
             x[i] = stance_relu(b, conv_norm(b, last, width << i, 3, 1));
             stance_leave(b);
         }
-    /* One new branch a stage; the rule for more would be a chain of such convolutions, hence ".0". */
+    /* One new branch a stage; for more the rule is a chain of such convolutions, hence ".0". */
     stance_enter(b, "transition%d.%d.0", before, before);
     x[before] = stance_relu(b, conv_norm(b, last, width << before, 3, 2));
     stance_leave(b);
@@ -112,7 +115,8 @@ static value fuse_term(struct stance_builder *b, value x, int i, int j, int64_t 
     return x;
 }
 
-static void exchange_module(struct stance_builder *b, const struct config *c, value *x, int branches, int outputs)
+static void exchange_module(struct stance_builder *b, const struct config *c, value *x,
+                            int branches, int outputs)
 {
     value y[STAGES], term[STAGES];
 
@@ -138,10 +142,12 @@ static void build(struct stance_builder *b, const void *config, value image, val
     value                x[STAGES] = { image };
 
     if (c->modules.n != STAGES - 1)
-        stance_refuse(b, STANCE_ERR_INVAL, "hrnet: modules: %d numbers instead of %d, one for each of stages 2 to 4",
+        stance_refuse(b, STANCE_ERR_INVAL,
+                      "hrnet: modules: %d numbers instead of %d, one for each of stages 2 to 4",
                       c->modules.n, STAGES - 1);
     else if (s.rank == 4 && (s.dim[2] % MULTIPLE != 0 || s.dim[3] % MULTIPLE != 0))
-        stance_refuse(b, STANCE_ERR_SHAPE, "hrnet: input of %lldx%lld px: width and height must be multiples of %d",
+        stance_refuse(b, STANCE_ERR_SHAPE,
+                      "hrnet: input of %lldx%lld px: width and height must be multiples of %d",
                       (long long)s.dim[3], (long long)s.dim[2], MULTIPLE);
     if (stance_failed(b))
         return;

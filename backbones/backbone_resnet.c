@@ -24,25 +24,31 @@ static const struct {
     int blocks[4];
     int expansion; /* channels of a block over its inner ones: 1 basic, 4 bottleneck */
 } nets[] = {
-    { { 2, 2, 2, 2 }, 1 }, { { 3, 4, 6, 3 }, 1 }, { { 3, 4, 6, 3 }, 4 }, { { 3, 4, 23, 3 }, 4 }, { { 3, 8, 36, 3 }, 4 },
+    { { 2, 2, 2, 2 }, 1 },  { { 3, 4, 6, 3 }, 1 },  { { 3, 4, 6, 3 }, 4 },
+    { { 3, 4, 23, 3 }, 4 }, { { 3, 8, 36, 3 }, 4 },
 };
 
 static const struct stance_param params[] = {
-    STANCE_PARAM_ENUM(struct config, depth, "50", depths, "layers with weights, as the paper counts them"),
-    STANCE_PARAM_I64(struct config, stem_channels, "64", 1, 4096, "channels", "channels of the first convolution"),
+    STANCE_PARAM_ENUM(struct config, depth, "50", depths,
+                      "layers with weights, as the paper counts them"),
+    STANCE_PARAM_I64(struct config, stem_channels, "64", 1, 4096, "channels",
+                     "channels of the first convolution"),
     STANCE_PARAM_I64(struct config, base_channels, "64", 1, 4096, "channels",
                      "inner channels of the first layer; each later one has twice as many"),
-    STANCE_PARAM_ENUM(struct config, style, "pytorch", styles,
-                      "where a bottleneck strides: its 3x3 convolution (pytorch) or its first 1x1 (caffe)"),
+    STANCE_PARAM_ENUM(
+        struct config, style, "pytorch", styles,
+        "where a bottleneck strides: its 3x3 convolution (pytorch) or its first 1x1 (caffe)"),
     STANCE_PARAM_BOOL(struct config, zero_init_residual, "true",
                       "start each residual branch at zero (Goyal et al., arXiv:1706.02677)"),
     STANCE_PARAM_END
 };
 
 /* Normal of variance 2 / fan-out (He et al., "Delving Deep into Rectifiers", ICCV 2015). */
-static value conv(struct stance_builder *b, const char *name, value x, int64_t out, int k, int stride)
+static value conv(struct stance_builder *b, const char *name, value x, int64_t out, int k,
+                  int stride)
 {
-    struct stance_init start = { STANCE_INIT_NORMAL, 0, (float)sqrt(2.0 / ((double)(k * k) * (double)out)) };
+    struct stance_init start = { STANCE_INIT_NORMAL, 0,
+                                 (float)sqrt(2.0 / ((double)(k * k) * (double)out)) };
 
     stance_enter(b, "%s", name);
     x = stance_conv2d(b, x, out, k, stride, false, start);
@@ -58,7 +64,8 @@ static value norm(struct stance_builder *b, const char *name, value x, float wei
     return x;
 }
 
-static value block(struct stance_builder *b, const struct config *c, value x, int64_t planes, int expansion, int stride)
+static value block(struct stance_builder *b, const struct config *c, value x, int64_t planes,
+                   int expansion, int stride)
 {
     float   last = c->zero_init_residual ? 0 : 1;
     int64_t out  = planes * expansion;
@@ -94,13 +101,14 @@ static value max_pool(struct stance_builder *b, value x)
 static void build(struct stance_builder *b, const void *config, value image, value *out, int *n_out)
 {
     const struct config *c = (const struct config *)config;
-    value                x = stance_relu(b, norm(b, "bn1", conv(b, "conv1", image, c->stem_channels, 7, 2), 1));
+    value x = stance_relu(b, norm(b, "bn1", conv(b, "conv1", image, c->stem_channels, 7, 2), 1));
 
     x = max_pool(b, x);
     for (int layer = 0; layer < 4; layer++)
         for (int n = 0; n < nets[c->depth].blocks[layer]; n++) {
             stance_enter(b, "layer%d.%d", layer + 1, n);
-            x = block(b, c, x, c->base_channels << layer, nets[c->depth].expansion, layer > 0 && n == 0 ? 2 : 1);
+            x = block(b, c, x, c->base_channels << layer, nets[c->depth].expansion,
+                      layer > 0 && n == 0 ? 2 : 1);
             stance_leave(b);
         }
     out[0] = x;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heatmap head (Xiao, Wu, Wei, "Simple Baselines for Human Pose Estimation and Tracking", ECCV 2018,
- * arXiv:1804.06208): transposed convolutions that double the resolution, then one convolution with a
- * channel a point. Without the former it is HRNet's head. Names as in MMPose's
+ * Heatmap head (Xiao, Wu, Wei, "Simple Baselines for Human Pose Estimation and Tracking", ECCV
+ * 2018, arXiv:1804.06208): transposed convolutions that double the resolution, then one convolution
+ * with a channel a point. Without the former it is HRNet's head. Names as in MMPose's
  * TopdownHeatmapSimpleHead. */
 #include <stance/plugin.h>
 
@@ -48,12 +48,15 @@ static void check_size(struct stance_builder *b, const struct stance_pose *pose,
     if (s.rank != 4)
         return;
     if (s.dim[1] != pose->keypoints)
-        stance_refuse(b, STANCE_ERR_SHAPE, "heatmap: final_kernel 0: %lld feature channels, but %d keypoints",
+        stance_refuse(b, STANCE_ERR_SHAPE,
+                      "heatmap: final_kernel 0: %lld feature channels, but %d keypoints",
                       (long long)s.dim[1], pose->keypoints);
     else if (pose->heatmap_size[0] > 0
              && (s.dim[3] != pose->heatmap_size[0] || s.dim[2] != pose->heatmap_size[1]))
-        stance_refuse(b, STANCE_ERR_SHAPE, "heatmap: this network makes heatmaps of %lldx%lld px, heatmap_size is %dx%d",
-                      (long long)s.dim[3], (long long)s.dim[2], pose->heatmap_size[0], pose->heatmap_size[1]);
+        stance_refuse(b, STANCE_ERR_SHAPE,
+                      "heatmap: this network makes heatmaps of %lldx%lld px, heatmap_size is %dx%d",
+                      (long long)s.dim[3], (long long)s.dim[2], pose->heatmap_size[0],
+                      pose->heatmap_size[1]);
 }
 
 static void build(struct stance_builder *b, const void *config, const struct stance_pose *pose,
@@ -64,7 +67,8 @@ static void build(struct stance_builder *b, const void *config, const struct sta
 
     (void)n;
     if (c->deconv_kernels.n != 0 && c->deconv_kernels.n != c->deconv.n) {
-        stance_refuse(b, STANCE_ERR_INVAL, "heatmap: deconv_kernels: %d numbers for %d transposed convolutions",
+        stance_refuse(b, STANCE_ERR_INVAL,
+                      "heatmap: deconv_kernels: %d numbers for %d transposed convolutions",
                       c->deconv_kernels.n, c->deconv.n);
         return;
     }
@@ -87,20 +91,24 @@ static void build(struct stance_builder *b, const void *config, const struct sta
     *n_out = 1;
 }
 
-static void unflip(const void *config, const struct stance_pose *pose, float *out, int batch, bool shift)
+static void unflip(const void *config, const struct stance_pose *pose, float *out, int batch,
+                   bool shift)
 {
     (void)config;
     stance_unflip_heatmap(pose->partner, out, batch, pose->keypoints, pose->heatmap_size[1],
                           pose->heatmap_size[0], shift);
 }
 
-static stance_status decode(const void *config, const struct stance_decode *d, struct stance_error *err)
+static stance_status decode(const void *config, const struct stance_decode *d,
+                            struct stance_error *err)
 {
     (void)config;
     return stance_decode_heatmap(d, err);
 }
 
-static const struct stance_head_ops ops = { .size = sizeof ops, .build = build, .unflip = unflip, .decode = decode };
+static const struct stance_head_ops ops = {
+    .size = sizeof ops, .build = build, .unflip = unflip, .decode = decode
+};
 
 STANCE_PLUGIN(head, heatmap) = {
     STANCE_PLUGIN_HEAD,

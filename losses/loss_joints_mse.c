@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mean squared error of heatmaps, weighted by point: sum of w (p - t)^2 over all B K h w elements,
- * those of weight 0 included in the count. MMPose 0.29's JointsMSELoss, without the factor 1/2 of the
- * HRNet authors' code, and with a weight that enters once (before October 2022: squared). */
+ * those of weight 0 included in the count. MMPose 0.29's JointsMSELoss, without the factor 1/2 of
+ * the HRNet authors' code, and with a weight that enters once (before October 2022: squared). */
 #include <stance/plugin.h>
 
 struct config {
@@ -17,8 +17,9 @@ static const struct stance_param params[] = {
     STANCE_PARAM_END
 };
 
-static struct stance_value build(struct stance_builder *b, const void *config, const struct stance_pose *pose,
-                                 const struct stance_value *outputs, int n)
+static struct stance_value build(struct stance_builder *b, const void *config,
+                                 const struct stance_pose *pose, const struct stance_value *outputs,
+                                 int n)
 {
     const struct config *c     = (const struct config *)config;
     struct stance_shape  s     = stance_shape_of(b, outputs[0]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grows after growth_interval clean windows in a row, backs off after an overflow: the rule of PyTorch's
- * GradScaler (found by its defaults) and of MMCV's LossScaler (growth_interval = scale_window, growth_factor =
- * scale_factor, backoff_factor = 1/scale_factor). Two differences: the floor min_scale, without which a
- * diverged run reaches a factor of 0 and then writes NaN to its weights; and the ceiling max_scale, the
- * largest power of two whose inverse is a normal binary32. */
+/* Grows after growth_interval clean windows in a row, backs off after an overflow: the rule of
+ * PyTorch's GradScaler (found by its defaults) and of MMCV's LossScaler (growth_interval =
+ * scale_window, growth_factor = scale_factor, backoff_factor = 1/scale_factor). Two differences:
+ * the floor min_scale, without which a diverged run reaches a factor of 0 and then writes NaN to
+ * its weights; and the ceiling max_scale, the largest power of two whose inverse is a normal
+ * binary32. */
 #include <stance/plugin.h>
 
 #define SCALE_MIN 0x1p-126
@@ -18,11 +19,14 @@ struct config {
 static const struct stance_param params[] = {
     STANCE_PARAM_F64(struct config, init_scale, "65536", SCALE_MIN, SCALE_MAX, "1",
                      "factor of the first window, if within min_scale and max_scale"),
-    STANCE_PARAM_F64(struct config, growth_factor, "2", 1, 65536, "1", "growth; 1: the factor never grows"),
-    STANCE_PARAM_F64(struct config, backoff_factor, "0.5", 0.0001, 0.99, "1", "back-off after an overflow"),
+    STANCE_PARAM_F64(struct config, growth_factor, "2", 1, 65536, "1",
+                     "growth; 1: the factor never grows"),
+    STANCE_PARAM_F64(struct config, backoff_factor, "0.5", 0.0001, 0.99, "1",
+                     "back-off after an overflow"),
     STANCE_PARAM_I64(struct config, growth_interval, "2000", 1, 1000000, "steps",
                      "clean windows in a row before the factor grows"),
-    STANCE_PARAM_F64(struct config, min_scale, "1", 0, SCALE_MAX, "1", "floor of the factor; 0: none, as in PyTorch"),
+    STANCE_PARAM_F64(struct config, min_scale, "1", 0, SCALE_MAX, "1",
+                     "floor of the factor; 0: none, as in PyTorch"),
     STANCE_PARAM_F64(struct config, max_scale, "1.7014118346046923e38", SCALE_MIN, SCALE_MAX, "1",
                      "ceiling of the factor; 2^127"),
     STANCE_PARAM_END
@@ -37,8 +41,14 @@ struct state {
 };
 
 #define STATE(field, ctype) STANCE_FIELD(struct state, field, ctype)
-#define F64(key, field, dflt, lo, hi, doc) { key, STANCE_PARAM_TYPE_F64, 0, STATE(field, double), dflt, lo, hi, 0, "1", doc }
-#define I64(key, field, dflt, lo, hi, doc) { key, STANCE_PARAM_TYPE_I64, 0, STATE(field, int64_t), dflt, lo, hi, 0, "steps", doc }
+#define F64(key, field, dflt, lo, hi, doc)                                             \
+    {                                                                                  \
+        key, STANCE_PARAM_TYPE_F64, 0, STATE(field, double), dflt, lo, hi, 0, "1", doc \
+    }
+#define I64(key, field, dflt, lo, hi, doc)                                                  \
+    {                                                                                       \
+        key, STANCE_PARAM_TYPE_I64, 0, STATE(field, int64_t), dflt, lo, hi, 0, "steps", doc \
+    }
 
 static const struct stance_param state_table[] = {
     F64("scale", scale, "65536", 0, SCALE_MAX, "factor of the coming window"),

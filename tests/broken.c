@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plugins with one fault each, and sound ones beside them: built once for every VARIANT that tests/reg.mk
- * lists, with NAME the word in the file name. */
+/* Plugins with one fault each, and sound ones beside them: built once for every VARIANT that
+ * tests/reg.mk lists, with NAME the word in the file name. */
 #include <stance/device.h>
 #include <stance/plugin.h>
 

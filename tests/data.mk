@@ -11,3 +11,6 @@ tests_test_dataset_LDFLAGS =
 tests_test_dataset_LDADD = $(TEST_LIBS) $(YAML_LIBS)
 stance_tests += tests/test_loader
 tests_test_loader_LDFLAGS =
+stance_tests += tests/fuzz/fuzz_image tests/fuzz/fuzz_coco
+tests_fuzz_fuzz_image_LDFLAGS =
+tests_fuzz_fuzz_coco_LDFLAGS =

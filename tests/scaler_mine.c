@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scaler that nobody of stance has written: built by one line, outside its tree. Halves its factor with
- * every overflow and never grows. */
+/* A scaler that nobody of stance has written: built by one line, outside its tree. Halves its
+ * factor with every overflow and never grows. */
 #include <stance/plugin.h>
 
 struct config { double first; };

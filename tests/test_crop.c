@@ -3,6 +3,7 @@
 #include "golden.h"
 #include "runner.h"
 
+#include "config/recipe.h"
 #include "data/augment.h"
 #include "data/image.h"
 #include "data/pose_info.h"
@@ -15,7 +16,7 @@ static const int32_t input_size[2] = { 192, 256 };
 
 static struct stance_pose coco_pose(void)
 {
-    struct stance_pose p = stance_pose_coco;
+    struct stance_pose p = *stance_pose_coco();
 
     p.input_size[0]   = 192;
     p.input_size[1]   = 256;
@@ -577,9 +578,9 @@ START_TEST(join)
     info.keypoints = 6;
     ck_assert_int_eq(stance_pose_join(arena, &info, &found, &p, &err), STANCE_ERR_SHAPE);
     ck_assert(strstr(err.text, "5") && strstr(err.text, "6"));
-    found = (struct stance_pose_found){ stance_pose_coco.names, 17, NULL, 0, "f.json" };
+    found = (struct stance_pose_found){ stance_pose_coco()->names, 17, NULL, 0, "f.json" };
     ck_assert_int_eq(stance_pose_join(arena, NULL, &found, &p, &err), STANCE_OK);
-    ck_assert(p->sigmas == stance_pose_coco.sigmas && p->partner[15] == 16 && p->upper[10] == 1 && p->upper[11] == 0);
+    ck_assert(p->sigmas == stance_pose_coco()->sigmas && p->partner[15] == 16 && p->upper[10] == 1 && p->upper[11] == 0);
     found.keypoints = 0;
     found.names     = NULL;
     ck_assert_int_eq(stance_pose_join(arena, NULL, &found, &p, &err), STANCE_ERR_INVAL);

@@ -20,7 +20,8 @@ static struct stance_registry *reg;
 static char                    folder[64];
 static char                    warned[1024];
 
-static void keep_warning(void *ctx, enum stance_log_level level, const char *module, const char *text)
+static void keep_warning(void *ctx, enum stance_log_level level, const char *module,
+                         const char *text)
 {
     (void)ctx;
     (void)level;
@@ -54,7 +55,8 @@ static struct logger logger_of(const char *name, const char *directory, stance_s
     const struct stance_plugin *p;
     struct logger               l;
 
-    ck_assert_msg(stance_registry_find(reg, STANCE_KIND_LOGGER, name, &p, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_msg(stance_registry_find(reg, STANCE_KIND_LOGGER, name, &p, &err) == STANCE_OK, "%s",
+                  err.text);
     l.ops   = p->ops.logger;
     l.state = stance_calloc(1, l.ops->state_size);
     ck_assert_ptr_nonnull(l.state);
@@ -85,22 +87,42 @@ static void read_file(const char *name, char *text, size_t size)
 }
 
 static const struct stance_scalar train_scalars[] = {
-    { "lr", 5e-4 }, { "data_time", 0.0104 }, { "loss", 0.00041 }, { "acc_pose", 0.8123 }, { "time", 0.3124 },
-    { "memory", 5600 }, { "loss_scale", 65536 }, { "grad_norm", NAN }, { "skipped", 0 }, { "throughput", 51.25 },
+    { "lr", 5e-4 },     { "data_time", 0.0104 }, { "loss", 0.00041 },     { "acc_pose", 0.8123 },
+    { "time", 0.3124 }, { "memory", 5600 },      { "loss_scale", 65536 }, { "grad_norm", NAN },
+    { "skipped", 0 },   { "throughput", 51.25 },
 };
 static const struct stance_event train_event = {
-    .size = sizeof(struct stance_event), .kind = STANCE_EVENT_TRAIN, .epoch = 9, .epochs = 210, .iteration = 50,
-    .iterations = 270, .step = 2210, .eta = 3723.9, .scalars = train_scalars, .n_scalars = 10,
+    .size       = sizeof(struct stance_event),
+    .kind       = STANCE_EVENT_TRAIN,
+    .epoch      = 9,
+    .epochs     = 210,
+    .iteration  = 50,
+    .iterations = 270,
+    .step       = 2210,
+    .eta        = 3723.9,
+    .scalars    = train_scalars,
+    .n_scalars  = 10,
 };
 static const struct stance_scalar eval_scalars[] = {
-    { "coco/AP", 0.75 }, { "coco/AP .5", 0.9 }, { "coco/AP (M)", -1 }, { "data_time", 0.01 }, { "time", 0.1 },
+    { "coco/AP", 0.75 },   { "coco/AP .5", 0.9 }, { "coco/AP (M)", -1 },
+    { "data_time", 0.01 }, { "time", 0.1 },
 };
 static const struct stance_event eval_event = {
-    .size = sizeof(struct stance_event), .kind = STANCE_EVENT_EVAL, .epoch = 10, .epochs = 210, .iteration = 407,
-    .iterations = 407, .step = 2700, .eta = -1, .scalars = eval_scalars, .n_scalars = 5,
+    .size       = sizeof(struct stance_event),
+    .kind       = STANCE_EVENT_EVAL,
+    .epoch      = 10,
+    .epochs     = 210,
+    .iteration  = 407,
+    .iterations = 407,
+    .step       = 2700,
+    .eta        = -1,
+    .scalars    = eval_scalars,
+    .n_scalars  = 5,
 };
 static const struct stance_event message = {
-    .size = sizeof(struct stance_event), .kind = STANCE_EVENT_MESSAGE, .text = "step_2700.safetensors written",
+    .size = sizeof(struct stance_event),
+    .kind = STANCE_EVENT_MESSAGE,
+    .text = "step_2700.safetensors written",
 };
 
 START_TEST(text_has_mmengines_form)
@@ -108,9 +130,12 @@ START_TEST(text_has_mmengines_form)
     struct logger l = logger_of("text", folder, STANCE_OK);
     char          text[2048], *line, *rest;
     static const char *const want[] = {
-        " - stance - INFO - Epoch(train)   [9][ 50/270]  lr: 5.0000e-04  eta: 1:02:03  time: 0.3124  data_time: 0.0104  "
-        "memory: 5600  loss: 4.1000e-04  acc_pose: 0.8123  loss_scale: 65536  grad_norm: nan  skipped: 0  throughput: 51.2500",
-        " - stance - INFO - Epoch(val)  [10][407/407]  coco/AP: 0.7500  coco/AP .5: 0.9000  coco/AP (M): -1.0000  "
+        " - stance - INFO - Epoch(train)   [9][ 50/270]  lr: 5.0000e-04  eta: 1:02:03  time: "
+        "0.3124  data_time: 0.0104  "
+        "memory: 5600  loss: 4.1000e-04  acc_pose: 0.8123  loss_scale: 65536  grad_norm: nan  "
+        "skipped: 0  throughput: 51.2500",
+        " - stance - INFO - Epoch(val)  [10][407/407]  coco/AP: 0.7500  coco/AP .5: 0.9000  "
+        "coco/AP (M): -1.0000  "
         "data_time: 0.0100  time: 0.1000",
         " - stance - INFO - step_2700.safetensors written",
     };
@@ -167,23 +192,28 @@ START_TEST(json_lines_are_json)
     l.ops->event(l.state, &e);
     end(&l);
     read_file("scalars.jsonl", text, sizeof text);
-    ck_assert_msg(strncmp(text, "{\"lr\": 0.0005, \"data_time\": 0.0104, \"loss\": 0.00041, ", 52) == 0, "%s", text);
+    ck_assert_msg(strncmp(text, "{\"lr\": 0.0005, \"data_time\": 0.0104, \"loss\": 0.00041, ", 52)
+                      == 0,
+                  "%s", text);
     line = strtok_r(text, "\n", &rest);
     o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_msg(o != NULL, "%s", line);
     ck_assert(json_number_value(json_object_get(o, "time")) == 0.3124);
     ck_assert(json_is_null(json_object_get(o, "grad_norm")));
     ck_assert(json_integer_value(json_object_get(o, "epoch")) == 9);
-    ck_assert(json_integer_value(json_object_get(o, "iter")) == 2210 && json_integer_value(json_object_get(o, "step")) == 2210);
+    ck_assert(json_integer_value(json_object_get(o, "iter")) == 2210
+              && json_integer_value(json_object_get(o, "step")) == 2210);
     ck_assert_uint_eq(json_object_size(o), 13);
     json_decref(o);
     line = strtok_r(NULL, "\n", &rest);
     o = json_loads(line, 0, NULL);
-    ck_assert(json_number_value(json_object_get(o, "coco/AP .5")) == 0.9 && json_object_get(o, "epoch") == NULL);
+    ck_assert(json_number_value(json_object_get(o, "coco/AP .5")) == 0.9
+              && json_object_get(o, "epoch") == NULL);
     json_decref(o);
     line = strtok_r(NULL, "\n", &rest);
     o = json_loads(line, 0, NULL);
-    ck_assert_msg(o != NULL && json_number_value(json_object_get(o, "a\"b\\c\n")) == 0.1, "%s", line);
+    ck_assert_msg(o != NULL && json_number_value(json_object_get(o, "a\"b\\c\n")) == 0.1, "%s",
+                  line);
     ck_assert(json_is_null(json_object_get(o, "inf")));
     json_decref(o);
     ck_assert_ptr_null(strtok_r(NULL, "\n", &rest));
@@ -192,7 +222,8 @@ END_TEST
 
 START_TEST(failures_are_told_once)
 {
-    static const char *const names[] = { "text", "jsonl" }, *const files[] = { "train.log", "scalars.jsonl" };
+    static const char *const names[] = { "text", "jsonl" };
+    static const char *const files[] = { "train.log", "scalars.jsonl" };
     char          path[128];
     struct logger l = logger_of(names[_i], "/nonexistent/folder", STANCE_ERR_IO);
 
@@ -210,11 +241,13 @@ START_TEST(failures_are_told_once)
         l.ops->event(l.state, &train_event);
     end(&l);
     stance_log_set_sink(NULL, NULL);
-    ck_assert_msg(strstr(warned, "No space left on device") != NULL && strchr(warned, '\n')[1] == '\0', "%s", warned);
+    ck_assert_msg(strstr(warned, "No space left on device") != NULL
+                      && strchr(warned, '\n')[1] == '\0',
+                  "%s", warned);
 }
 END_TEST
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------- */
 
 static char *shown;
 static size_t shown_size;
@@ -226,7 +259,9 @@ START_TEST(plain_progress_now_and_then)
     FILE               *out = open_memstream(&shown, &shown_size);
     int                 lines = 0;
 
-    e.scalars   = (const struct stance_scalar[]){ { "loss", 0.5 }, { "throughput", 12.34 }, { "loss_scale", 1024 } };
+    e.scalars   = (const struct stance_scalar[]){ { "loss", 0.5 },
+                                                  { "throughput", 12.34 },
+                                                  { "loss_scale", 1024 } };
     e.n_scalars = 3;
     e.epoch = e.epochs = 1;
     e.iterations = 100;
@@ -240,7 +275,11 @@ START_TEST(plain_progress_now_and_then)
     for (const char *c = shown; *c != '\0'; c++)
         lines += *c == '\n';
     ck_assert_int_eq(lines, 11); /* the first, one in ten seconds, the last */
-    ck_assert_msg(strncmp(shown, "epoch 1/1  iter 1/100  loss 0.5  12.3 images/s  scale 1024  eta 1:02:03\n", 72) == 0, "%s", shown);
+    ck_assert_msg(
+        strncmp(shown, "epoch 1/1  iter 1/100  loss 0.5  12.3 images/s  scale 1024  eta 1:02:03\n",
+                72)
+            == 0,
+        "%s", shown);
     ck_assert_ptr_null(strchr(shown, '\r'));
     free(shown);
     out = open_memstream(&shown, &shown_size);
@@ -284,6 +323,12 @@ START_TEST(terminal_progress_is_one_line)
     ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 [########"));
     stance_meter_say(&m, "AP 0.75");
     ck_assert_ptr_nonnull(strstr(shown, "\nAP 0.75\n"));
+    stance_meter_step(&m, &e, 2);
+    stance_log_set_sink(stance_meter_log, &m);
+    stance_log_write(STANCE_LOG_WARN, "loader", "image %d is grey", 7);
+    stance_log_set_sink(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(shown, "\033[K\nstance: warning: loader: image 7 is grey\n"));
+    stance_meter_say(&m, "AP 0.75");
     stance_meter_close_line(&m); /* nothing is open any more */
     fclose(out);
     ck_assert_str_eq(shown + shown_size - 8, "AP 0.75\n");

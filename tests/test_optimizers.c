@@ -3,8 +3,8 @@
 
 #include "../plugins/optimizers/optimizers.h"
 
-extern const struct stance_plugin optimizer_adam_LTX_stance_plugin, optimizer_adamw_LTX_stance_plugin,
-    optimizer_sgd_LTX_stance_plugin;
+extern const struct stance_plugin optimizer_adam_LTX_stance_plugin,
+    optimizer_adamw_LTX_stance_plugin, optimizer_sgd_LTX_stance_plugin;
 
 #define ADAM  &optimizer_adam_LTX_stance_plugin
 #define ADAMW &optimizer_adamw_LTX_stance_plugin
@@ -25,7 +25,8 @@ struct rig {
     struct stance_call   call;
 };
 
-static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_type type, const char *const *set)
+static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_type type,
+                     const char *const *set)
 {
     struct stance_error err   = STANCE_ERROR_INIT;
     int                 slots = p->ops.optimizer->slots;
@@ -36,9 +37,12 @@ static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_t
     ck_assert(p->config_size <= sizeof r->config && r->op->attr_size == p->config_size);
     ck_assert_msg(stance_param_defaults(p->params, &r->config, &err) == STANCE_OK, "%s", err.text);
     for (; *set != NULL; set += 2)
-        ck_assert_msg(stance_param_set(p->params, &r->config, set[0], set[1], &err) == STANCE_OK, "%s", err.text);
+        ck_assert_msg(stance_param_set(p->params, &r->config, set[0], set[1], &err) == STANCE_OK,
+                      "%s", err.text);
     for (int i = 0; i < 3 + slots; i++) {
-        r->in[i] = (struct stance_tensor){ r->memory[i], type, type, 0, { 1, { N } }, N * stance_type_size(type) };
+        r->in[i] = (struct stance_tensor){ r->memory[i], type,
+                                           type,         0,
+                                           { 1, { N } }, N * stance_type_size(type) };
         if (i == 1)
             r->in[i] = (struct stance_tensor){ &r->update, STANCE_TYPE_U8, STANCE_TYPE_U8, 0,
                                                { 1, { sizeof r->update } }, sizeof r->update };
@@ -46,8 +50,12 @@ static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_t
     r->update.size   = sizeof r->update;
     r->update.rate   = p->ops.optimizer->base_rate(&r->config);
     r->update.factor = 1;
-    r->call          = (struct stance_call){ .size = sizeof r->call, .attr = &r->config, .in = r->in,
-                                             .out = r->in + 2, .n_in = 3 + slots, .n_out = 1 + slots };
+    r->call          = (struct stance_call){ .size  = sizeof r->call,
+                                             .attr  = &r->config,
+                                             .in    = r->in,
+                                             .out   = r->in + 2,
+                                             .n_in  = 3 + slots,
+                                             .n_out = 1 + slots };
 }
 
 static void put(struct rig *r, int array, int i, double v)
@@ -69,7 +77,8 @@ static void step(struct rig *r)
 /* Values measured with PyTorch, printed to ten digits: half a unit of the last one. */
 START_TEST(adam_matches_the_published_vector)
 {
-    static const double      g[] = { 0.1, -0.2, 0.3 }, want[] = { 0.99950000005, 0.9996830518, 0.9995114313 };
+    static const double g[]        = { 0.1, -0.2, 0.3 },
+                        want[]     = { 0.99950000005, 0.9996830518, 0.9995114313 };
     static const char *const set[] = { "lr", "5e-4", NULL };
     struct rig               r;
 
@@ -88,7 +97,8 @@ END_TEST
 
 /* The textbook forms, written apart from the plugins: Algorithm 1 of the Adam paper with its
  * corrected moments, the decoupled decay of AdamW, and SGD from its sums. */
-static void textbook(const struct stance_plugin *p, const struct rig *r, double *w, double *m, double *v, double g, int t)
+static void textbook(const struct stance_plugin *p, const struct rig *r, double *w, double *m,
+                     double *v, double g, int t)
 {
     const struct stance_adam *a = &r->config.adam;
     const struct stance_sgd  *s = &r->config.sgd;
@@ -105,7 +115,8 @@ static void textbook(const struct stance_plugin *p, const struct rig *r, double 
         *w -= a->lr * a->weight_decay * *w;
     *m = a->betas.v[0] * *m + (1 - a->betas.v[0]) * g;
     *v = a->betas.v[1] * *v + (1 - a->betas.v[1]) * g * g;
-    *w -= a->lr * (*m / (1 - pow(a->betas.v[0], t))) / (sqrt(*v / (1 - pow(a->betas.v[1], t))) + a->eps);
+    *w -= a->lr * (*m / (1 - pow(a->betas.v[0], t)))
+        / (sqrt(*v / (1 - pow(a->betas.v[1], t))) + a->eps);
 }
 
 static const struct {
@@ -122,9 +133,10 @@ static const struct {
 };
 
 /* 1000 steps of noisy gradients of a quadratic, at a loss scale of 1024 with every tenth window
- * skipped. binary64: the two differ by the order of operations, a few units in the last place a step:
- * 1000 * 10 * 2^-53 of values near 1. binary32: masters and moments are rounded once a step, to half
- * a unit (2^-24, of weights below 8 in magnitude): a random walk, bounded by 1000 * 8 * 2^-24 = 5e-4. */
+ * skipped. binary64: the two differ by the order of operations, a few units in the last place a
+ * step: 1000 * 10 * 2^-53 of values near 1. binary32: masters and moments are rounded once a step,
+ * to half a unit (2^-24, of weights below 8 in magnitude): a random walk, bounded by 1000 * 8 *
+ * 2^-24 = 5e-4. */
 static void long_run(int rule, enum stance_type type, double tolerance)
 {
     const struct stance_plugin *p = rules[rule].plugin;
@@ -154,8 +166,8 @@ static void long_run(int rule, enum stance_type type, double tolerance)
     }
     ck_assert_uint_eq(r.update.applied, 1000);
     for (int i = 0; i < N; i++)
-        ck_assert_msg(fabs(get(&r, 2, i) - w[i]) <= tolerance, "rule %d: %.17g instead of %.17g", rule,
-                      get(&r, 2, i), w[i]);
+        ck_assert_msg(fabs(get(&r, 2, i) - w[i]) <= tolerance, "rule %d: %.17g instead of %.17g",
+                      rule, get(&r, 2, i), w[i]);
 }
 
 START_TEST(a_thousand_steps_double)
@@ -230,7 +242,9 @@ START_TEST(shape_rules)
     for (int i = 0; i < r.call.n_in; i++)
         in[i] = r.in[i].shape;
     in[shapes[_i].longer].dim[0] += shapes[_i].longer > 0;
-    ck_assert_int_eq(r.op->shape(&r.config, in, r.call.n_in - shapes[_i].drop, out, type, r.call.n_out, &err), shapes[_i].want);
+    ck_assert_int_eq(
+        r.op->shape(&r.config, in, r.call.n_in - shapes[_i].drop, out, type, r.call.n_out, &err),
+        shapes[_i].want);
     ck_assert_msg(strstr(err.text, shapes[_i].says) != NULL, "says: %s", err.text);
     for (int i = 0; i < r.call.n_out && shapes[_i].want == STANCE_OK; i++)
         ck_assert(stance_elements(&out[i]) == N && type[i] == STANCE_TYPE_F32);

@@ -6,8 +6,6 @@
 
 #include "cli/run_options.h"
 
-#include <math.h>
-
 static int run(const struct stance_command *c, struct stance_error *err)
 {
     (void)c;
@@ -15,9 +13,16 @@ static int run(const struct stance_command *c, struct stance_error *err)
     return 0;
 }
 
-static const struct stance_option *const tables[] = { stance_run_options, stance_train_options, NULL };
+static const struct stance_option *const tables[] = { stance_run_options, stance_train_options,
+                                                      NULL };
 static const struct stance_verb train = {
-    .name = "train", .summary = "Train", .arguments = "RECIPE", .min_args = 1, .max_args = 1, .options = tables, .run = run,
+    .name      = "train",
+    .summary   = "Train",
+    .arguments = "RECIPE",
+    .min_args  = 1,
+    .max_args  = 1,
+    .options   = tables,
+    .run       = run,
 };
 
 enum { MAX_WORDS = 64 };
@@ -28,13 +33,15 @@ static int words_of(char *line, char **argv)
     int   argc = 0;
     char *rest;
 
-    for (char *w = strtok_r(line, " ", &rest); w != NULL && argc < MAX_WORDS - 1; w = strtok_r(NULL, " ", &rest))
+    for (char *w = strtok_r(line, " ", &rest); w != NULL && argc < MAX_WORDS - 1;
+         w = strtok_r(NULL, " ", &rest))
         argv[argc++] = w;
     argv[argc] = NULL;
     return argc;
 }
 
-static stance_status parse(char *line, struct stance_command *c, struct stance_run_given *g, struct stance_error *err)
+static stance_status parse(char *line, struct stance_command *c, struct stance_run_given *g,
+                           struct stance_error *err)
 {
     static char  *argv[MAX_WORDS];
     int           argc   = words_of(line, argv);
@@ -50,23 +57,33 @@ static stance_status parse(char *line, struct stance_command *c, struct stance_r
 
 START_TEST(takes_every_spelling)
 {
-    char line[] = "stance train --set a.b=1 r.yaml --cfg-options c=2 d.e=x=y --batch-size=8 --gradient-accumulation-steps 4 "
-                  "--resume --precision fp16 --scaler dynamic:growth_interval=500 --device cuda:1 --clip-grad-norm 0.5 "
-                  "--epochs 3 --max-steps 100 --workers 0 --seed 0 --nproc 2 --threads 2 -q --work-dir w";
+    char line[] =
+        "stance train --set a.b=1 r.yaml --cfg-options c=2 d.e=x=y --batch-size=8 "
+        "--gradient-accumulation-steps 4 "
+        "--resume --precision fp16 --scaler dynamic:growth_interval=500 --device cuda:1 "
+        "--clip-grad-norm 0.5 "
+        "--epochs 3 --max-steps 100 --workers 0 --seed 0 --nproc 2 --threads 2 -q --work-dir w";
     struct stance_command   c;
     struct stance_run_given g;
     struct stance_error     err = STANCE_ERROR_INIT;
 
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
     ck_assert(c.n_args == 1 && strcmp(c.args[0], "r.yaml") == 0);
-    ck_assert_int_eq(g.n_set, 3);
-    ck_assert(strcmp(g.set[0], "a.b=1") == 0 && strcmp(g.set[1], "c=2") == 0 && strcmp(g.set[2], "d.e=x=y") == 0);
-    ck_assert(g.batch_size == 8 && g.accumulate == 4 && g.resume && g.resume_from == NULL && g.load == NULL);
-    ck_assert(g.asked == STANCE_ASKED_POLICY && strcmp(g.precision, "fp16") == 0);
+    ck_assert_uint_eq(g.n_sets, 3);
+    ck_assert(strcmp(g.sets[0], "a.b=1") == 0 && strcmp(g.sets[1], "c=2") == 0
+              && strcmp(g.sets[2], "d.e=x=y") == 0);
+    ck_assert_str_eq(g.batch_size, "8");
+    ck_assert_str_eq(g.accumulate, "4");
+    ck_assert(g.resume && g.resume_from == NULL && g.load == NULL && !g.amp && !g.use_amp);
+    ck_assert_str_eq(g.precision, "fp16");
     ck_assert_str_eq(g.scaler, "dynamic:growth_interval=500");
     ck_assert_str_eq(g.device, "cuda:1");
-    ck_assert(g.clip_grad_norm == 0.5 && g.epochs == 3 && g.max_steps == 100 && g.workers == 0 && g.seed == 0);
-    ck_assert(g.nproc == 2 && g.threads == 2 && g.quiet && !g.verbose && strcmp(g.work_dir, "w") == 0);
+    ck_assert_str_eq(g.clip_grad_norm, "0.5");
+    ck_assert(strcmp(g.epochs, "3") == 0 && strcmp(g.max_steps, "100") == 0
+              && strcmp(g.workers, "0") == 0);
+    ck_assert(strcmp(g.seed, "0") == 0 && strcmp(g.threads, "2") == 0
+              && strcmp(g.work_dir, "w") == 0);
+    ck_assert(g.nproc == 2 && g.quiet && !g.verbose);
     stance_run_given_clear(&g);
     stance_command_clear(&c);
 }
@@ -80,19 +97,25 @@ START_TEST(nothing_given)
     struct stance_error     err = STANCE_ERROR_INIT;
 
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
-    ck_assert(g.asked == STANCE_ASKED_NOTHING && g.precision == NULL && g.device == NULL && g.scaler == NULL);
-    ck_assert(g.batch_size == -1 && g.seed == -1 && g.workers == -1 && isnan(g.clip_grad_norm) && g.n_set == 0 && !g.resume);
+    ck_assert(!g.amp && !g.use_amp && g.precision == NULL && g.device == NULL && g.scaler == NULL);
+    ck_assert(g.batch_size == NULL && g.seed == NULL && g.workers == NULL
+              && g.clip_grad_norm == NULL);
+    ck_assert(g.n_sets == 0 && !g.resume && g.nproc == 0);
     stance_run_given_clear(&g);
     stance_command_clear(&c);
 }
 END_TEST
 
-static const struct { const char *words; enum stance_asked_precision asked; const char *precision; } precisions[] = {
-    { "--amp", STANCE_ASKED_POLICY, "auto" },
-    { "--use-amp", STANCE_ASKED_USE_AMP, NULL },
-    { "--precision bf16", STANCE_ASKED_POLICY, "bf16" },
-    { "--amp --precision auto", STANCE_ASKED_POLICY, "auto" },
-    { "--precision fp16 --precision fp32", STANCE_ASKED_POLICY, "fp32" }, /* the last one counts */
+static const struct {
+    const char *words;
+    bool amp, use_amp;
+    const char *precision;
+} precisions[] = {
+    { "--amp", true, false, NULL },
+    { "--use-amp", false, true, NULL },
+    { "--precision bf16", false, false, "bf16" },
+    { "--amp --precision auto", true, false, "auto" },
+    { "--precision fp16 --precision fp32", false, false, "fp32" }, /* the last one counts */
 };
 
 START_TEST(precision_asked)
@@ -104,7 +127,7 @@ START_TEST(precision_asked)
 
     snprintf(line, sizeof line, "stance train %s r.yaml", precisions[_i].words);
     ck_assert_msg(parse(line, &c, &g, &err) == STANCE_OK, "%s", err.text);
-    ck_assert_int_eq(g.asked, precisions[_i].asked);
+    ck_assert(g.amp == precisions[_i].amp && g.use_amp == precisions[_i].use_amp);
     ck_assert((g.precision == NULL) == (precisions[_i].precision == NULL));
     if (g.precision != NULL)
         ck_assert_str_eq(g.precision, precisions[_i].precision);
@@ -151,7 +174,8 @@ START_TEST(usage_errors)
     status = parse(line, &c, &g, &err);
     ck_assert_msg(status != STANCE_OK, "%s", line);
     ck_assert_int_eq(stance_exit_status(status), 2);
-    ck_assert_msg(strstr(err.text, errors[_i].says) != NULL && strncmp(err.text, "train: ", 7) == 0, "%s", err.text);
+    ck_assert_msg(strstr(err.text, errors[_i].says) != NULL && strncmp(err.text, "train: ", 7) == 0,
+                  "%s", err.text);
 }
 END_TEST
 
@@ -199,7 +223,8 @@ START_TEST(names_do_not_meet)
     int         n = 0;
 
     for (int t = 0; t < 3; t++)
-        for (const struct stance_option *o = t < 2 ? tables[t] : stance_common_options; o->name != NULL; o++)
+        for (const struct stance_option *o = t < 2 ? tables[t] : stance_common_options;
+             o->name != NULL; o++)
             for (int k = -1; k < 2; k++) {
                 const char *name = k < 0 ? o->name : o->alias[k];
 

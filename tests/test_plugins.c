@@ -23,8 +23,10 @@ static void read_plugins(void)
     const char *env = getenv("STANCE_TEST_PLUGINS");
     char       *text = strdup(env != NULL ? env : ""), *word, *rest;
 
-    for (word = strtok_r(text, " \t\n", &rest); word != NULL; word = strtok_r(NULL, " \t\n", &rest)) {
-        char *base = strrchr(word, '/') != NULL ? strrchr(word, '/') + 1 : word, *bar = strchr(base, '_');
+    for (word = strtok_r(text, " \t\n", &rest); word != NULL;
+         word = strtok_r(NULL, " \t\n", &rest)) {
+        char *base = strrchr(word, '/') != NULL ? strrchr(word, '/') + 1 : word,
+             *bar  = strchr(base, '_');
 
         base[strcspn(base, ".")] = '\0';
         if (bar == NULL || n_plugins == MAX_PLUGINS)
@@ -43,7 +45,9 @@ static const struct stance_plugin *plugin(struct stance_registry **reg, int i)
     const struct stance_plugin *p;
 
     ck_assert_msg(stance_registry_new(NULL, reg, &err) == STANCE_OK, "%s", err.text);
-    ck_assert_msg(stance_registry_find(*reg, plugins[i].kind, plugins[i].name, &p, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_msg(stance_registry_find(*reg, plugins[i].kind, plugins[i].name, &p, &err)
+                      == STANCE_OK,
+                  "%s", err.text);
     return p;
 }
 
@@ -55,13 +59,14 @@ static bool is_sentence_part(const char *text)
 static void check_table(const struct stance_param *table, const char *plugin_name)
 {
     for (const struct stance_param *p = table; p != NULL && p->name != NULL; p++) {
-        ck_assert_msg(p->name[strspn(p->name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0', "%s: %s is not lower_snake",
-                      plugin_name, p->name);
+        ck_assert_msg(p->name[strspn(p->name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0',
+                      "%s: %s is not lower_snake", plugin_name, p->name);
         ck_assert_msg(is_sentence_part(p->doc), "%s: %s has no one-line doc", plugin_name, p->name);
         ck_assert_msg(p->min <= p->max, "%s: range of %s", plugin_name, p->name);
         if (p->type == STANCE_PARAM_TYPE_I64 || p->type == STANCE_PARAM_TYPE_F64)
             ck_assert_msg(p->unit[0] != '\0', "%s: %s has no unit", plugin_name, p->name);
-        ck_assert_msg(stance_param_find(table, p->name) == p, "%s: %s is there twice", plugin_name, p->name);
+        ck_assert_msg(stance_param_find(table, p->name) == p, "%s: %s is there twice", plugin_name,
+                      p->name);
     }
 }
 
@@ -70,9 +75,11 @@ START_TEST(describes_itself)
     struct stance_registry     *reg;
     const struct stance_plugin *p = plugin(&reg, _i);
 
-    ck_assert_msg(is_sentence_part(p->summary) && p->summary[strlen(p->summary) - 1] != '.', "summary of %s", p->name);
+    ck_assert_msg(is_sentence_part(p->summary) && p->summary[strlen(p->summary) - 1] != '.',
+                  "summary of %s", p->name);
     ck_assert_msg(is_sentence_part(p->source), "source of %s", p->name);
-    ck_assert_msg(is_sentence_part(p->license) && strchr(p->license, ' ') == NULL, "licence of %s", p->name);
+    ck_assert_msg(is_sentence_part(p->license) && strchr(p->license, ' ') == NULL, "licence of %s",
+                  p->name);
     ck_assert_msg(p->version[0] >= '0' && p->version[0] <= '9', "version of %s", p->name);
     check_table(p->params, p->name);
     if (p->kind == STANCE_KIND_SCALER)
@@ -93,7 +100,8 @@ START_TEST(defaults_are_legal_and_read_back)
     ck_assert_msg(stance_plugin_config_new(p, &b, &err) == STANCE_OK, "%s", err.text);
     for (const struct stance_param *q = p->params; q != NULL && q->name != NULL; q++) {
         ck_assert(stance_param_text(q, a, text, sizeof text));
-        ck_assert_msg(stance_param_set(p->params, b, q->name, text, &err) == STANCE_OK, "%s: %s", p->name, err.text);
+        ck_assert_msg(stance_param_set(p->params, b, q->name, text, &err) == STANCE_OK, "%s: %s",
+                      p->name, err.text);
         ck_assert(stance_param_text(q, b, again, sizeof again));
         ck_assert_str_eq(text, again);
     }
@@ -131,8 +139,8 @@ START_TEST(exports_one_symbol)
 }
 END_TEST
 
-/* Laws of a scaler: whatever comes, its factor is finite and > 0, an overflow does not raise it, its saved
- * state goes on as it would have gone on itself. */
+/* Laws of a scaler: whatever comes, its factor is finite and > 0, an overflow does not raise it,
+ * its saved state goes on as it would have gone on itself. */
 START_TEST(scaler_laws)
 {
     struct stance_registry     *reg;
@@ -152,10 +160,11 @@ START_TEST(scaler_laws)
         for (uint64_t step = 0; step < 20000; step++) {
             bool  overflow = stance_rng_below(&rng, 20) < odds[part];
             float before, after;
-            struct stance_outcome o = {
-                .step = step, .overflow = overflow, .grad_norm = overflow ? INFINITY : stance_rng_uniform(&rng) * 10,
-                .max_abs = overflow ? INFINITY : stance_rng_uniform(&rng)
-            };
+            struct stance_outcome o = { .step      = step,
+                                        .overflow  = overflow,
+                                        .grad_norm = overflow ? INFINITY
+                                                              : stance_rng_uniform(&rng) * 10,
+                                        .max_abs = overflow ? INFINITY : stance_rng_uniform(&rng) };
 
             ck_assert_msg(stance_scaler_scale(s, &before, &err) == STANCE_OK, "%s", err.text);
             stance_scaler_update(s, &o);
@@ -164,7 +173,7 @@ START_TEST(scaler_laws)
             stance_scaler_update(t, &o);
             if (step % 1000 != 999)
                 continue;
-            /* t has gone on from a saved state since the last time; the next one starts from this. */
+            /* t has gone on from the state saved last; the next one starts from this. */
             ck_assert_msg(stance_scaler_save(s, &text, &err) == STANCE_OK, "%s", err.text);
             ck_assert_int_eq(stance_scaler_save(t, &other, &err), STANCE_OK);
             ck_assert_str_eq(text, other);

@@ -39,7 +39,9 @@ static struct stance_scaler *scaler(const char *spec)
 
 static void tell(struct stance_scaler *s, uint64_t step, bool overflow)
 {
-    struct stance_outcome o = { .step = step, .overflow = overflow, .grad_norm = overflow ? INFINITY : 1 };
+    struct stance_outcome o = { .step      = step,
+                                .overflow  = overflow,
+                                .grad_norm = overflow ? INFINITY : 1 };
 
     stance_scaler_update(s, &o);
 }
@@ -62,7 +64,7 @@ static double field(const struct stance_scaler *s, const char *name)
     return v;
 }
 
-/* ---- golden/schedule/scalers.json: PyTorch's and MMCV's own scalers, step by step ---------------- */
+/* ---- golden/schedule/scalers.json: PyTorch's and MMCV's own scalers, step by step ---------- */
 
 static json_t *golden(const char *list)
 {
@@ -105,11 +107,13 @@ static void replay(const json_t *trace, const char *spec, bool tracker)
             /* Where PyTorch hands out a factor of 0 and poisons the weights, the run ends. */
             ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_ERR_DIVERGED);
         }
-        ck_assert_msg((double)scale == want, "%s, step %zu: %.9g instead of %.9g", spec, i, (double)scale, want);
+        ck_assert_msg((double)scale == want, "%s, step %zu: %.9g instead of %.9g", spec, i,
+                      (double)scale, want);
         tell(s, i, json_integer_value(json_object_get(row, "found")) != 0);
         if (tracker) {
             ck_assert(field(s, "scale") == json_number_value(json_object_get(row, "next_scale")));
-            ck_assert(field(s, "growth_tracker") == json_number_value(json_object_get(row, "growth_tracker")));
+            ck_assert(field(s, "growth_tracker")
+                      == json_number_value(json_object_get(row, "growth_tracker")));
         }
     }
     ck_assert_uint_ge(i, 60);
@@ -125,9 +129,11 @@ START_TEST(replays_grad_scaler)
         const json_t *o = json_object_get(trace, "options");
         char          spec[256];
 
-        snprintf(spec, sizeof spec, "dynamic:min_scale=0,init_scale=%.17g,growth_factor=%.17g,backoff_factor=%.17g,growth_interval=%.0f",
-                 option(o, "init_scale", 65536), option(o, "growth_factor", 2), option(o, "backoff_factor", 0.5),
-                 option(o, "growth_interval", 2000));
+        snprintf(spec, sizeof spec,
+                 "dynamic:min_scale=0,init_scale=%.17g,growth_factor=%.17g,backoff_factor=%.17g,"
+                 "growth_interval=%.0f",
+                 option(o, "init_scale", 65536), option(o, "growth_factor", 2),
+                 option(o, "backoff_factor", 0.5), option(o, "growth_interval", 2000));
         replay(trace, spec, true);
     }
     json_decref(list);
@@ -147,15 +153,18 @@ START_TEST(replays_mmcv_loss_scaler)
         if (strcmp(json_string_value(json_object_get(o, "mode")), "static") == 0)
             snprintf(spec, sizeof spec, "static:scale=%.17g", option(o, "init_scale", 512));
         else
-            snprintf(spec, sizeof spec, "dynamic:min_scale=1,init_scale=%.17g,growth_factor=%.17g,backoff_factor=%.17g,growth_interval=%.0f",
-                     option(o, "init_scale", 65536), factor, 1 / factor, option(o, "scale_window", 1000));
+            snprintf(spec, sizeof spec,
+                     "dynamic:min_scale=1,init_scale=%.17g,growth_factor=%.17g,"
+                     "backoff_factor=%.17g,growth_interval=%.0f",
+                     option(o, "init_scale", 65536), factor, 1 / factor,
+                     option(o, "scale_window", 1000));
         replay(trace, spec, false);
     }
     json_decref(list);
 }
 END_TEST
 
-/* ---- spec/mixed-precision.md 19 --------------------------------------------------------------- */
+/* ---- spec/mixed-precision.md 19 ----------------------------------------------------------- */
 
 static const struct {
     const char *spec, *flags;
@@ -171,6 +180,11 @@ static const struct {
     { "dynamic:init_scale=16,growth_interval=4,max_scale=16777216", "000000001011000001",
       { 16, 16, 16, 32, 32, 32, 32, 64, 32, 32, 16, 8, 8, 8, 8, 16, 16, 8 },
       { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 } },
+    /* Megatron. */
+    { "hysteresis:init_scale=16,growth_interval=4", "000000001011000001",
+      { 16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 32, 16, 16, 16, 16, 32, 32, 32 },
+      { 1, 2, 3, 0, 1, 2, 3, 0, 0, 1, 0, 0, 1, 2, 3, 0, 1, 0 } },
+    { "hysteresis:init_scale=16,hysteresis=1", "11", { 8, 4 }, { 0, 0 } },
     { "dynamic:init_scale=8,growth_interval=1", "0010", { 16, 32, 16, 32 }, { 0, 0, 0, 0 } },
     { "static", "0110", { 512, 512, 512, 512 }, { -1, -1, -1, -1 } },
     { "static:scale=128", "01", { 128, 128 }, { -1, -1 } },
@@ -191,7 +205,8 @@ START_TEST(traces_of_the_field)
 
         tell(s, k, traces[_i].flags[k] == '1');
         ck_assert_msg(stance_scaler_scale(s, &scale, &err) == STANCE_OK, "%s", err.text);
-        ck_assert_msg((double)scale == traces[_i].scale[k], "%s, step %zu: %g", traces[_i].spec, k, (double)scale);
+        ck_assert_msg((double)scale == traces[_i].scale[k], "%s, step %zu: %g", traces[_i].spec, k,
+                      (double)scale);
         if (traces[_i].tracker[k] >= 0)
             ck_assert(field(s, "growth_tracker") == traces[_i].tracker[k]);
     }
@@ -199,7 +214,54 @@ START_TEST(traces_of_the_field)
 }
 END_TEST
 
-/* ---- ../shared/cases/loss-scale, do: scale-trace ----------------------------------------------- */
+/* The spare overflows of the Megatron trace, from the same table. */
+START_TEST(hysteresis_is_spent_and_refilled)
+{
+    static const char  flags[] = "000000001011000001";
+    static const int   left[]  = { 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, -1, -1, -1, -1, 2, 2, 1 };
+    struct stance_scaler *s = scaler("hysteresis:init_scale=16,growth_interval=4");
+
+    for (size_t k = 0; flags[k] != '\0'; k++) {
+        tell(s, k, flags[k] == '1');
+        ck_assert(field(s, "hysteresis_tracker") == left[k]);
+    }
+    stance_scaler_free(s);
+}
+END_TEST
+
+/* OpenSeq2Seq's LogMax. The factor is rounded to binary32 here: 2^-24 relative, 6e-8; the table's
+ * own nine digits are finer. */
+START_TEST(lognormal_follows_the_largest_gradient)
+{
+    static const double   largest[] = { 0x1p-8, 0x1p-6, 0x1p-10, 0x1p-7 };
+    static const double   want[]    = { 16777216, 981735.773, 509782.945, 594210.926 };
+    struct stance_scaler *s         = scaler("lognormal");
+    struct stance_error   err       = STANCE_ERROR_INIT;
+    float                 scale, before;
+
+    ck_assert(stance_scaler_wants(s, STANCE_WANT_MAX_ABS));
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale == 1);
+    for (int k = 0; k < 4; k++) {
+        struct stance_outcome o = { .step = (uint64_t)k, .grad_norm = 1, .max_abs = largest[k] };
+
+        stance_scaler_update(s, &o);
+        ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+        ck_assert_msg(fabs((double)scale / want[k] - 1) < 1e-7, "%d: %.9g", k, (double)scale);
+    }
+    before = scale;
+    stance_scaler_update(
+        s, &(struct stance_outcome){ .step = 4, .max_abs = 0 }); /* says nothing of the range */
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale == before);
+    tell(s, 5, true);
+    ck_assert_int_eq(stance_scaler_scale(s, &scale, &err), STANCE_OK);
+    ck_assert(scale < before);
+    stance_scaler_free(s);
+}
+END_TEST
+
+/* ---- ../shared/cases/loss-scale, do: scale-trace ------------------------------------------ */
 
 static yaml_node_t *child(yaml_document_t *doc, yaml_node_t *map, const char *key)
 {
@@ -220,20 +282,25 @@ static double number(yaml_document_t *doc, yaml_node_t *map, const char *key, do
 
 static int elements(yaml_node_t *list)
 {
-    return list != NULL ? (int)(list->data.sequence.items.top - list->data.sequence.items.start) : 0;
+    return list != NULL ? (int)(list->data.sequence.items.top - list->data.sequence.items.start)
+                        : 0;
 }
 
 static double element(yaml_document_t *doc, yaml_node_t *list, int i)
 {
-    return strtod((char *)yaml_document_get_node(doc, list->data.sequence.items.start[i])->data.scalar.value, NULL);
+    return strtod(
+        (char *)yaml_document_get_node(doc, list->data.sequence.items.start[i])->data.scalar.value,
+        NULL);
 }
 
-static void expect(yaml_document_t *doc, yaml_node_t *want, const char *key, int step, double got, const char *name)
+static void expect(yaml_document_t *doc, yaml_node_t *want, const char *key, int step, double got,
+                   const char *name)
 {
     yaml_node_t *list = child(doc, want, key);
 
     if (list != NULL && step < elements(list))
-        ck_assert_msg(element(doc, list, step) == got, "%s, step %d: %s is %g", name, step, key, got);
+        ck_assert_msg(element(doc, list, step) == got, "%s, step %d: %s is %g", name, step, key,
+                      got);
 }
 
 /* @return whether the case is a scale-trace. */
@@ -253,19 +320,23 @@ static bool run_case(const char *name, yaml_document_t *doc)
         return false;
     dynamic = strcmp((char *)child(doc, in, "mode")->data.scalar.value, "dynamic") == 0;
     if (dynamic)
-        snprintf(spec, sizeof spec, "dynamic:init_scale=%.17g,growth_factor=%.17g,backoff_factor=%.17g,growth_interval=%.0f,"
-                 "min_scale=%.17g,max_scale=%.17g", number(doc, in, "init_scale", 65536), number(doc, in, "growth_factor", 2),
+        snprintf(spec, sizeof spec,
+                 "dynamic:init_scale=%.17g,growth_factor=%.17g,backoff_factor=%.17g,"
+                 "growth_interval=%.0f,min_scale=%.17g,max_scale=%.17g",
+                 number(doc, in, "init_scale", 65536), number(doc, in, "growth_factor", 2),
                  number(doc, in, "backoff_factor", 0.5), number(doc, in, "growth_interval", 2000),
                  number(doc, in, "min_scale", 1), number(doc, in, "max_scale", 0x1p127));
     else
         snprintf(spec, sizeof spec, "static:scale=%.17g", number(doc, in, "init_scale", 512));
     s = scaler(spec);
-    skips.limit = (int64_t)number(doc, in, "max_consecutive_skips", (double)stance_scaler_skip_limit(s));
+    skips.limit = (int64_t)number(doc, in, "max_consecutive_skips",
+                                  (double)stance_scaler_skip_limit(s));
     if (child(doc, in, "clean_steps") != NULL) { /* a resumed run */
         char saved[512];
 
-        snprintf(saved, sizeof saved, "dynamic:scale=%.17g,growth_tracker=%.0f,%s", number(doc, in, "init_scale", 0),
-                 number(doc, in, "clean_steps", 0), strstr(spec, "growth_factor"));
+        snprintf(saved, sizeof saved, "dynamic:scale=%.17g,growth_tracker=%.0f,%s",
+                 number(doc, in, "init_scale", 0), number(doc, in, "clean_steps", 0),
+                 strstr(spec, "growth_factor"));
         ck_assert_msg(stance_scaler_restore(s, saved, &err) == STANCE_OK, "%s", err.text);
     }
     ck_assert_int_gt(elements(found), 0);
@@ -292,7 +363,8 @@ static bool run_case(const char *name, yaml_document_t *doc)
         ck_assert_msg(status == STANCE_OK, "%s: %s", name, err.text);
     words = child(doc, want, "message_has");
     for (int i = 0; i < elements(words); i++) {
-        const char *word = (char *)yaml_document_get_node(doc, words->data.sequence.items.start[i])->data.scalar.value;
+        const char *word = (char *)yaml_document_get_node(doc, words->data.sequence.items.start[i])
+                               ->data.scalar.value;
 
         ck_assert_msg(strcasestr(err.text, word) != NULL, "'%s' is not in: %s", word, err.text);
     }
@@ -335,11 +407,12 @@ START_TEST(shared_cases)
 }
 END_TEST
 
-/* ---- saving and taking up ---------------------------------------------------------------------- */
+/* ---- saving and taking up ----------------------------------------------------------------- */
 
 static char warned[1024];
 
-static void keep_warning(void *ctx, enum stance_log_level level, const char *module, const char *text)
+static void keep_warning(void *ctx, enum stance_log_level level, const char *module,
+                         const char *text)
 {
     (void)ctx;
     (void)level;
@@ -352,9 +425,11 @@ static const struct {
     stance_status want;
     const char   *says; /* the error, or the warning; NULL: neither */
 } saved[] = {
-    { "dynamic:scale=8,growth_tracker=3,growth_factor=2,backoff_factor=0.5,growth_interval=2000,min_scale=1,max_scale=1.7014118346046923e+38",
+    { "dynamic:scale=8,growth_tracker=3,growth_factor=2,backoff_factor=0.5,growth_interval=2000,"
+      "min_scale=1,max_scale=1.7014118346046923e+38",
       STANCE_OK, NULL },
-    { "dynamic:scale=8,growth_tracker=3,growth_factor=2,backoff_factor=0.5,growth_interval=500,min_scale=1,max_scale=1.7014118346046923e+38",
+    { "dynamic:scale=8,growth_tracker=3,growth_factor=2,backoff_factor=0.5,growth_interval=500,min_"
+      "scale=1,max_scale=1.7014118346046923e+38",
       STANCE_OK, "goes on with growth_interval 500 of the checkpoint, not with 2000" },
     { "static", STANCE_OK, "state of scaler 'static'; 'dynamic' starts afresh" },
     { "", STANCE_OK, "starts afresh" },
@@ -383,7 +458,8 @@ START_TEST(takes_up_or_refuses)
     stance_log_set_sink(NULL, NULL);
     ck_assert_int_eq(stance_scaler_save(s, &after, &err), STANCE_OK);
     if (saved[_i].want != STANCE_OK) {
-        ck_assert_msg(strstr(err.text, saved[_i].says) != NULL && strstr(err.text, "saved state of scaler 'dynamic'") == err.text,
+        ck_assert_msg(strstr(err.text, saved[_i].says) != NULL
+                          && strstr(err.text, "saved state of scaler 'dynamic'") == err.text,
                       "%s", err.text);
         ck_assert_str_eq(before, after);
     } else if (saved[_i].says != NULL) {
@@ -422,7 +498,8 @@ START_TEST(limits_of_skipping)
     ck_assert_int_eq(stance_skips_count(&k, false, NULL, 4, &err), STANCE_OK);
     ck_assert_int_eq(stance_skips_count(&k, true, NULL, 2, &err), STANCE_OK);
     ck_assert_int_eq(stance_skips_count(&k, true, "head.bias", 1, &err), STANCE_ERR_DIVERGED);
-    ck_assert_str_eq(err.text, "2 steps in a row had non-finite gradients (loss scale 1; first in head.bias)");
+    ck_assert_str_eq(
+        err.text, "2 steps in a row had non-finite gradients (loss scale 1; first in head.bias)");
     ck_assert(k.total == 3 && stance_exit_status(err.status) == 4);
     k = (struct stance_skips){ .limit = 0 };
     for (int i = 0; i < 1000; i++)
@@ -432,19 +509,27 @@ END_TEST
 
 START_TEST(refuses_settings)
 {
-    static const struct { const char *spec, *says; } bad[] = {
-        { "dynamic:growth_interval=0", "scaler 'dynamic': growth_interval: 0 is outside [1, 1000000] steps" },
-        { "dynamic:growth_factor=0.5", "growth_factor" }, { "dynamic:backoff_factor=1", "backoff_factor" },
-        { "dynamic:init_scale=0", "init_scale" },         { "static:scale=0", "scale: 0 is outside" },
-        { "static:scale=-3", "outside" },                 { "static:scale=.inf", "outside" },
+    static const struct {
+        const char *spec, *says;
+    } bad[] = {
+        { "dynamic:growth_interval=0",
+          "scaler 'dynamic': growth_interval: 0 is outside [1, 1000000] steps" },
+        { "dynamic:growth_factor=0.5", "growth_factor" },
+        { "dynamic:backoff_factor=1", "backoff_factor" },
+        { "dynamic:init_scale=0", "init_scale" },
+        { "static:scale=0", "scale: 0 is outside" },
+        { "static:scale=-3", "outside" },
+        { "static:scale=.inf", "outside" },
         { "none:scale=1", "scaler 'none': scale: unknown key" },
-        { "dynamc", "scaler 'dynamc': not found; known: dynamic, none, static" },
+        { "dynamc",
+          "scaler 'dynamc': not found; known: dynamic, hysteresis, lognormal, none, static" },
     };
     struct stance_error   err = STANCE_ERROR_INIT;
     struct stance_scaler *s;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        ck_assert_msg(stance_scaler_from(reg, bad[i].spec, &s, &err) != STANCE_OK, "%s", bad[i].spec);
+        ck_assert_msg(stance_scaler_from(reg, bad[i].spec, &s, &err) != STANCE_OK, "%s",
+                      bad[i].spec);
         ck_assert_msg(strstr(err.text, bad[i].says) != NULL, "%s", err.text);
     }
 }
@@ -491,6 +576,8 @@ int main(void)
     tcase_add_test(tc, replays_grad_scaler);
     tcase_add_test(tc, replays_mmcv_loss_scaler);
     tcase_add_loop_test(tc, traces_of_the_field, 0, sizeof traces / sizeof *traces);
+    tcase_add_test(tc, hysteresis_is_spent_and_refilled);
+    tcase_add_test(tc, lognormal_follows_the_largest_gradient);
     tcase_add_test(tc, shared_cases);
     tcase_add_loop_test(tc, takes_up_or_refuses, 0, sizeof saved / sizeof *saved);
     tcase_add_test(tc, limits_of_skipping);

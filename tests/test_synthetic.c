@@ -20,8 +20,8 @@ struct data {
     stance_status status;
 };
 
-static void data_open(struct data *d, const struct stance_split *split, const char *key, const char *text,
-                      struct stance_error *err)
+static void data_open(struct data *d, const struct stance_split *split, const char *key,
+                      const char *text, struct stance_error *err)
 {
     memset(d, 0, sizeof *d);
     ck_assert(OPS->state_size <= sizeof d->state && PLUGIN->config_size <= sizeof d->config);
@@ -31,8 +31,9 @@ static void data_open(struct data *d, const struct stance_split *split, const ch
     d->status = OPS->open(d->state, d->config, split, err);
 }
 
-static const struct stance_split train = { .size = sizeof train, .samples = 300, .training = true, .seed = 7,
-                                           .image_size = { 96, 128 } };
+static const struct stance_split train = {
+    .size = sizeof train, .samples = 300, .training = true, .seed = 7, .image_size = { 96, 128 }
+};
 
 /* FNV-1a over the picture and its points. */
 static uint64_t fingerprint(const struct data *d, int64_t index)
@@ -53,7 +54,8 @@ static uint64_t fingerprint(const struct data *d, int64_t index)
 
 START_TEST(points_and_boxes_make_sense)
 {
-    static const int    sizes[][2] = { { 96, 128 }, { 192, 256 }, { 288, 384 }, { 128, 128 }, { 256, 64 }, { 16, 16 } };
+    static const int    sizes[][2] = { { 96, 128 },  { 192, 256 }, { 288, 384 },
+                                       { 128, 128 }, { 256, 64 },  { 16, 16 } };
     struct stance_error err = STANCE_ERROR_INIT;
     struct stance_split split = train;
     struct stance_image image;
@@ -66,7 +68,8 @@ START_TEST(points_and_boxes_make_sense)
     ck_assert_msg(d.status == STANCE_OK, "%s", err.text);
     ck_assert_int_eq(OPS->count(d.state), 300);
     ck_assert_int_eq(OPS->image(d.state, 0, &image, &err), STANCE_OK);
-    ck_assert(image.width == lround(1.3 * split.image_size[0]) && image.height == lround(1.3 * split.image_size[1]));
+    ck_assert(image.width == lround(1.3 * split.image_size[0])
+              && image.height == lround(1.3 * split.image_size[1]));
     stance_free(image.rgb);
     for (int64_t i = 0; i < 300; i++) {
         const struct stance_sample *s = OPS->sample(d.state, i);
@@ -76,7 +79,8 @@ START_TEST(points_and_boxes_make_sense)
         ck_assert(s->image_id == i + 1 && s->category_id == 1 && s->score == 1 && s->box_id == 0);
         ck_assert(OPS->image_ids(d.state, &ids)[i] == i + 1 && t->image_id == i + 1 && !t->crowd);
         ck_assert(s->box[0] >= 0 && s->box[1] >= 0 && s->box[2] > 2 && s->box[3] > 4);
-        ck_assert(s->box[0] + s->box[2] <= image.width - 1 && s->box[1] + s->box[3] <= image.height - 1);
+        ck_assert(s->box[0] + s->box[2] <= image.width - 1
+                  && s->box[1] + s->box[3] <= image.height - 1);
         ck_assert(s->area > 0 && s->area < s->box[2] * s->box[3] && t->area == s->area);
         for (int k = 0; k < K; k++) {
             const float *p = s->keypoint + 3 * k;
@@ -125,7 +129,9 @@ START_TEST(parameters_act)
         }
     ck_assert(_i != 0 || hidden[1] > 1.3 * hidden[0]);
     ck_assert(_i != 1 || outside == 0);
-    ck_assert(_i != 2 || noses < 30); /* turned by up to 70 degrees and a head's own turn: rarely in sight */
+    ck_assert(_i != 2
+              || noses
+                  < 30); /* turned by up to 70 degrees and a head's own turn: rarely in sight */
     OPS->close(plain.state);
     OPS->close(d.state);
 }
@@ -197,7 +203,7 @@ START_TEST(same_bytes_in_any_thread_and_order)
 END_TEST
 
 /* A painted point in sight has the colour of a person, not of the place behind: the same picture
- * without clutter and noise is flat there, so that removing both changes few of these pixels much. */
+ * without clutter and noise is flat there, so that removing both changes few of them. */
 START_TEST(the_person_is_where_the_points_are)
 {
     struct stance_error err = STANCE_ERROR_INIT;
@@ -207,7 +213,8 @@ START_TEST(the_person_is_where_the_points_are)
 
     data_open(&d, &split, "noise", "0", &err);
     data_open(&bare, &split, "noise", "0", &err);
-    ck_assert_int_eq(stance_param_set(PLUGIN->params, bare.config, "clutter", "0", &err), STANCE_OK);
+    ck_assert_int_eq(stance_param_set(PLUGIN->params, bare.config, "clutter", "0", &err),
+                     STANCE_OK);
     OPS->close(bare.state);
     ck_assert_int_eq(OPS->open(bare.state, bare.config, &split, &err), STANCE_OK);
     for (int64_t i = 0; i < 60; i++) {
@@ -222,7 +229,9 @@ START_TEST(the_person_is_where_the_points_are)
             if (p[2] != 2)
                 continue;
             all++;
-            same += abs(a.rgb[at] - b.rgb[at]) + abs(a.rgb[at + 1] - b.rgb[at + 1]) + abs(a.rgb[at + 2] - b.rgb[at + 2]) <= 6;
+            same += abs(a.rgb[at] - b.rgb[at]) + abs(a.rgb[at + 1] - b.rgb[at + 1])
+                    + abs(a.rgb[at + 2] - b.rgb[at + 2])
+                <= 6;
         }
         stance_free(a.rgb);
         stance_free(b.rgb);

@@ -13,7 +13,9 @@
 
 void stance_build_info(struct stance_string *t)
 {
-    stance_string_add(t, "version: " PACKAGE_VERSION "\nplugin ABI: %d\ndevice, dataset, task, comm and logger interface: %d\n",
+    stance_string_add(t,
+                      "version: " PACKAGE_VERSION
+                      "\nplugin ABI: %d\ndevice, dataset, task, comm and logger interface: %d\n",
                       STANCE_PLUGIN_ABI, STANCE_UNSTABLE_ABI);
 #ifdef __clang__
     stance_string_add(t, "compiler: clang " __clang_version__ "\n");

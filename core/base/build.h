@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 
-/** Appends lines "key: value": version, compiler, options of configure, folders, libraries. Loads no
- *  plugin, so those that only plugins use are not among them. */
+/** Appends lines "key: value": version, compiler, options of configure, folders, libraries. Loads
+ *  no plugin, so those that only plugins use are not among them. */
 void stance_build_info(struct stance_string *t);
 
 #endif

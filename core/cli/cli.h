@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line as tables: a verb is one file with one `const struct stance_verb`, and one line in
- * main.c. Help, checks and the man page's test are made from the same tables. */
+ * The command line as tables: a verb is one file with one `const struct stance_verb`, and one line
+ * in main.c. Help, checks and the man page's test are made from the same tables. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -40,8 +40,8 @@ struct stance_verb {
     int         min_args, max_args; /**< positional; -1: any number */
     const struct stance_option *const *options; /**< NULL-ended list of tables; may be NULL */
     const char *doc;       /**< a paragraph for `stance VERB --help`; may be NULL */
-    /** @return the exit status of the program, or STANCE_FAILED with the reason in @p err, which main
-     *  prints and turns into an exit status by stance_exit_status(). */
+    /** @return the exit status of the program, or STANCE_FAILED with the reason in @p err, which
+     *  main prints and turns into an exit status by stance_exit_status(). */
     int (*run)(const struct stance_command *c, struct stance_error *err);
     /** Optional: installs signal handlers, before anything of the verb runs. */
     void (*signals)(void);
@@ -49,7 +49,10 @@ struct stance_verb {
 #define STANCE_FAILED (-1)
 
 /** An option as it was given. */
-struct stance_given { const struct stance_option *option; const char *text; /**< NULL for flags */ };
+struct stance_given {
+    const struct stance_option *option;
+    const char *text; /**< NULL for flags */
+};
 
 /** A parsed command line. Everything is owned by it or by argv. */
 struct stance_command {
@@ -62,14 +65,16 @@ struct stance_command {
 };
 
 /** Parses argv[2..] for @p verb. argv may be reordered.
- *  @return STANCE_OK, or STANCE_ERR_INVAL / STANCE_ERR_RANGE with a usage error that starts with the verb. */
+ *  @return STANCE_OK, or STANCE_ERR_INVAL / STANCE_ERR_RANGE with a usage error that starts with
+ *  the verb. */
 stance_status stance_command_parse(const struct stance_verb *verb, int argc, char **argv,
                                    struct stance_command *out, struct stance_error *err);
 void stance_command_clear(struct stance_command *c);
 
 /** Whether an option was given, under any of its names. */
 bool stance_command_has(const struct stance_command *c, const char *name);
-/** Text of the last one given; NULL if there is none, or for an optional argument that was left out. */
+/** Text of the last one given; NULL if there is none, or for an optional argument that was left
+ *  out. */
 const char *stance_command_text(const struct stance_command *c, const char *name);
 int64_t stance_command_i64(const struct stance_command *c, const char *name, int64_t otherwise);
 double stance_command_f64(const struct stance_command *c, const char *name, double otherwise);
@@ -87,7 +92,16 @@ stance_status stance_command_registry(const struct stance_command *c, struct sta
 extern const struct stance_option stance_common_options[];
 
 /* One line each; in the order of `stance --help` in main.c. */
+extern const struct stance_verb stance_verb_bench;
+extern const struct stance_verb stance_verb_check;
+extern const struct stance_verb stance_verb_config;
+extern const struct stance_verb stance_verb_convert;
+extern const struct stance_verb stance_verb_eval;
 extern const struct stance_verb stance_verb_inspect;
 extern const struct stance_verb stance_verb_list;
+extern const struct stance_verb stance_verb_predict;
+extern const struct stance_verb stance_verb_test;
+extern const struct stance_verb stance_verb_trace;
+extern const struct stance_verb stance_verb_train;
 
 #endif

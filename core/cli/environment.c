@@ -10,8 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct variable { const char *name, *doc; } known[] = {
-    { "STANCE_PLUGIN_PATH", "folders searched for plugins before the user's and the installed one" },
+static const struct variable {
+    const char *name, *doc;
+} known[] = {
+    { "STANCE_PLUGIN_PATH",
+      "folders searched for plugins before the user's and the installed one" },
     { "STANCE_PLUGIN_BLOCKLIST", "plugins that must not be loaded: kind_name,kind_name" },
     { "STANCE_LOG", "warn (default), info, debug or trace" },
     { "XDG_DATA_HOME", "its stance/plugins is the user's plugin folder; default ~/.local/share" },
@@ -30,15 +33,17 @@ static bool is_known(const char *entry)
     return false;
 }
 
-static void print_row(const char *name, const char *value, const char *origin, const char *doc, json_t *list)
+static void print_row(const char *name, const char *value, const char *origin, const char *doc,
+                      json_t *list)
 {
     if (list != NULL)
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name", stance_json_text(name), "value",
-                                              stance_json_text(value), "origin", stance_json_text(origin), "meaning",
-                                              stance_json_text(doc)));
+        json_array_append_new(
+            list, json_pack("{s:o, s:o, s:o, s:o}", "name", stance_json_text(name), "value",
+                            stance_json_text(value), "origin", stance_json_text(origin), "meaning",
+                            stance_json_text(doc)));
     else
-        printf("%s=%s\n    %s%s%s\n", name, value != NULL ? value : "", origin, doc != NULL ? "; " : "",
-               doc != NULL ? doc : "");
+        printf("%s=%s\n    %s%s%s\n", name, value != NULL ? value : "", origin,
+               doc != NULL ? "; " : "", doc != NULL ? doc : "");
 }
 
 int stance_environment_print(const char *path, bool json, struct stance_error *err)
@@ -67,5 +72,6 @@ int stance_environment_print(const char *path, bool json, struct stance_error *e
         printf("\nPlugins are searched in %s\n", path);
         return 0;
     }
-    return stance_json_print(json_pack("{s:o, s:o}", "variables", list, "plugin_path", stance_json_text(path)), err);
+    return stance_json_print(
+        json_pack("{s:o, s:o}", "variables", list, "plugin_path", stance_json_text(path)), err);
 }

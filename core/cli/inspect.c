@@ -17,8 +17,12 @@
 
 static const struct stance_option options[] = {
     { .name = "json", .kind = STANCE_OPTION_FLAG, .doc = "print one JSON object" },
-    { .name = "exists", .kind = STANCE_OPTION_FLAG, .doc = "print nothing; exit status 0 if it can be used, else 3" },
-    { .name = "env", .kind = STANCE_OPTION_FLAG, .doc = "print the environment variables that stance reads" },
+    { .name = "exists",
+      .kind = STANCE_OPTION_FLAG,
+      .doc  = "print nothing; exit status 0 if it can be used, else 3" },
+    { .name = "env",
+      .kind = STANCE_OPTION_FLAG,
+      .doc  = "print the environment variables that stance reads" },
     { .name = NULL }
 };
 static const struct stance_option *const tables[] = { options, NULL };
@@ -50,7 +54,8 @@ static void range_text(const struct stance_param *p, char *text, size_t size)
 
     text[0] = '\0';
     if (has_range(p))
-        used = (size_t)snprintf(text, size, "[%.10g, %.10g]%s%s", p->min, p->max, strcmp(p->unit, "1") != 0 ? " " : "",
+        used = (size_t)snprintf(text, size, "[%.10g, %.10g]%s%s", p->min, p->max,
+                                strcmp(p->unit, "1") != 0 ? " " : "",
                                 strcmp(p->unit, "1") != 0 ? p->unit : "");
     for (int i = 0; p->type == STANCE_PARAM_TYPE_ENUM && p->choices[i] != NULL && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? "|" : "", p->choices[i]);
@@ -73,12 +78,12 @@ static void print_params(const char *title, const struct stance_param *table)
             if (strlen(cell[i]) > wide[i])
                 wide[i] = strlen(cell[i]);
     }
-    printf("\n%s:\n  %-*s  %-*s  %-*s  %-*s  %s\n", title, (int)wide[0], "NAME", (int)wide[1], "TYPE", (int)wide[2],
-           "DEFAULT", (int)wide[3], "RANGE", "MEANING");
+    printf("\n%s:\n  %-*s  %-*s  %-*s  %-*s  %s\n", title, (int)wide[0], "NAME", (int)wide[1],
+           "TYPE", (int)wide[2], "DEFAULT", (int)wide[3], "RANGE", "MEANING");
     for (const struct stance_param *p = table; p->name != NULL; p++) {
         range_text(p, range, sizeof range);
-        printf("  %-*s  %-*s  %-*s  %-*s  %s\n", (int)wide[0], p->name, (int)wide[1], type_word(p), (int)wide[2],
-               *p->dflt != '\0' ? p->dflt : "''", (int)wide[3], range, p->doc);
+        printf("  %-*s  %-*s  %-*s  %-*s  %s\n", (int)wide[0], p->name, (int)wide[1], type_word(p),
+               (int)wide[2], *p->dflt != '\0' ? p->dflt : "''", (int)wide[3], range, p->doc);
     }
 }
 
@@ -129,11 +134,12 @@ static void print_lines(const char *lines)
     }
 }
 
-static void print_plugin(const struct stance_plugin *p, const char *file, const struct stance_string *lines)
+static void print_plugin(const struct stance_plugin *p, const char *file,
+                         const struct stance_string *lines)
 {
     printf("%s/%s %s\n  %s\n\n", stance_kind_word(p->kind), p->name, p->version, p->summary);
-    printf("  Source:   %s\n  Licence:  %s\n  File:     %s\n  ABI:      %u\n", p->source, p->license, file,
-           (unsigned)p->abi);
+    printf("  Source:   %s\n  Licence:  %s\n  File:     %s\n  ABI:      %u\n", p->source,
+           p->license, file, (unsigned)p->abi);
     print_params("Parameters", p->params);
     print_params("Attributes", attributes(p));
     if (lines->s != NULL)
@@ -150,12 +156,13 @@ static json_t *params_json(const struct stance_param *table)
 
         for (int i = 0; p->type == STANCE_PARAM_TYPE_ENUM && p->choices[i] != NULL; i++)
             json_array_append_new(choices, stance_json_text(p->choices[i]));
-        row = json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "name", stance_json_text(p->name), "type",
-                        stance_json_text(type_word(p)), "default", stance_json_text(p->dflt), "nullable",
+        row = json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "name",
+                        stance_json_text(p->name), "type", stance_json_text(type_word(p)),
+                        "default", stance_json_text(p->dflt), "nullable",
                         (p->flags & STANCE_PARAM_NULLABLE) != 0, "min",
                         has_range(p) ? stance_json_f64(p->min) : json_null(), "max",
-                        has_range(p) ? stance_json_f64(p->max) : json_null(), "choices", choices, "unit",
-                        stance_json_text(p->unit), "doc", stance_json_text(p->doc));
+                        has_range(p) ? stance_json_f64(p->max) : json_null(), "choices", choices,
+                        "unit", stance_json_text(p->unit), "doc", stance_json_text(p->doc));
         if (json_array_append_new(list, row) != 0) {
             json_decref(list);
             list = NULL;
@@ -164,15 +171,16 @@ static json_t *params_json(const struct stance_param *table)
     return list;
 }
 
-static int json_plugin(const struct stance_plugin *p, const char *file, const struct stance_string *lines,
-                       struct stance_error *err)
+static int json_plugin(const struct stance_plugin *p, const char *file,
+                       const struct stance_string *lines, struct stance_error *err)
 {
-    json_t *root = json_pack("{s:o, s:o, s:o, s:o, s:n, s:o, s:o, s:o, s:o, s:i, s:o}", "kind",
-                             stance_json_text(stance_kind_word(p->kind)), "name", stance_json_text(p->name), "version",
-                             stance_json_text(p->version), "state", stance_json_text("ok"), "reason", "file",
-                             stance_json_text(file), "license", stance_json_text(p->license), "source",
-                             stance_json_text(p->source), "summary", stance_json_text(p->summary), "abi", (int)p->abi,
-                             "parameters", params_json(p->params));
+    json_t *root = json_pack(
+        "{s:o, s:o, s:o, s:o, s:n, s:o, s:o, s:o, s:o, s:i, s:o}", "kind",
+        stance_json_text(stance_kind_word(p->kind)), "name", stance_json_text(p->name), "version",
+        stance_json_text(p->version), "state", stance_json_text("ok"), "reason", "file",
+        stance_json_text(file), "license", stance_json_text(p->license), "source",
+        stance_json_text(p->source), "summary", stance_json_text(p->summary), "abi", (int)p->abi,
+        "parameters", params_json(p->params));
 
     if (root != NULL && attributes(p) != NULL)
         json_object_set_new(root, "attributes", params_json(attributes(p)));
@@ -182,8 +190,8 @@ static int json_plugin(const struct stance_plugin *p, const char *file, const st
 }
 
 /* KIND/NAME or a file that ends in .so. */
-static stance_status find(struct stance_registry *reg, const char *what, const struct stance_plugin **out,
-                          struct stance_error *err)
+static stance_status find(struct stance_registry *reg, const char *what,
+                          const struct stance_plugin **out, struct stance_error *err)
 {
     const char      *slash = strchr(what, '/');
     size_t           len   = strlen(what);
@@ -198,7 +206,8 @@ static stance_status find(struct stance_registry *reg, const char *what, const s
         kind = stance_kind_of(word);
     }
     if (kind == STANCE_KIND_COUNT)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "inspect: '%s' is neither KIND/NAME (scaler/dynamic) nor a .so file",
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "inspect: '%s' is neither KIND/NAME (scaler/dynamic) nor a .so file",
                            what);
     return stance_registry_find(reg, kind, slash + 1, out, err);
 }
@@ -213,11 +222,13 @@ static int run(const struct stance_command *c, struct stance_error *err)
     if (stance_command_registry(c, &reg, err) != STANCE_OK)
         return STANCE_FAILED;
     if (stance_command_has(c, "env")) {
-        exit_status = stance_environment_print(stance_registry_path(reg), stance_command_has(c, "json"), err);
+        exit_status = stance_environment_print(stance_registry_path(reg),
+                                               stance_command_has(c, "json"), err);
         goto free_registry;
     }
     if (c->n_args == 0) {
-        STANCE_FAIL(err, STANCE_ERR_INVAL, "inspect: an argument is missing: KIND/NAME, FILE.so or --env");
+        STANCE_FAIL(err, STANCE_ERR_INVAL,
+                    "inspect: an argument is missing: KIND/NAME, FILE.so or --env");
         exit_status = STANCE_FAILED;
         goto free_registry;
     }

@@ -37,11 +37,13 @@ json_t *stance_json_f64(double v)
 
 int stance_json_print(json_t *root, struct stance_error *err)
 {
-    int failed = root == NULL || json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0;
+    int failed = root == NULL
+                 || json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0;
 
     json_decref(root);
     if (failed) {
-        STANCE_FAIL(err, root == NULL ? STANCE_ERR_NOMEM : STANCE_ERR_IO, "JSON on standard output");
+        STANCE_FAIL(err, root == NULL ? STANCE_ERR_NOMEM : STANCE_ERR_IO,
+                    "JSON on standard output");
         return STANCE_FAILED;
     }
     putchar('\n');

@@ -13,8 +13,8 @@ json_t *stance_json_text(const char *text);
 /** A number, or null where it is not finite. */
 json_t *stance_json_f64(double v);
 
-/** Prints @p root on stdout, doubles with 17 digits, and gives it back; @p root may be NULL (memory was
- *  short while it was made). @return 0, or STANCE_FAILED with the reason */
+/** Prints @p root on stdout, doubles with 17 digits, and gives it back; @p root may be NULL (memory
+ *  was short while it was made). @return 0, or STANCE_FAILED with the reason */
 int stance_json_print(json_t *root, struct stance_error *err);
 
 #endif

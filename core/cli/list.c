@@ -10,7 +10,9 @@
 #include <string.h>
 
 static const struct stance_option options[] = {
-    { .name = "json", .kind = STANCE_OPTION_FLAG, .doc = "print one JSON list: kind, name, version, file, state, reason" },
+    { .name = "json",
+      .kind = STANCE_OPTION_FLAG,
+      .doc  = "print one JSON list: kind, name, version, file, state, reason" },
     { .name = NULL }
 };
 static const struct stance_option *const tables[] = { options, NULL };
@@ -24,23 +26,26 @@ static const char *state_of(const struct stance_listing *l)
     return strncmp(l->reason, "blocked by ", 11) == 0 ? "blocked" : "broken";
 }
 
+static json_t *row_of(const struct stance_listing *l)
+{
+    const char *version = l->plugin != NULL ? l->plugin->version : NULL;
+
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "kind",
+                     stance_json_text(stance_kind_word(l->kind)), "name",
+                     stance_json_text(l->name), "version", stance_json_text(version), "file",
+                     stance_json_text(l->file), "state", stance_json_text(state_of(l)), "reason",
+                     stance_json_text(l->reason));
+}
+
 static int print_json(const struct stance_listing *list, size_t n, struct stance_error *err)
 {
     json_t *root = json_array();
 
-    for (size_t i = 0; i < n && root != NULL; i++) {
-        const struct stance_listing *l = &list[i];
-        json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "kind", stance_json_text(stance_kind_word(l->kind)),
-                                "name", stance_json_text(l->name), "version",
-                                stance_json_text(l->plugin != NULL ? l->plugin->version : NULL), "file",
-                                stance_json_text(l->file), "state", stance_json_text(state_of(l)), "reason",
-                                stance_json_text(l->reason));
-
-        if (json_array_append_new(root, row) != 0) {
+    for (size_t i = 0; i < n && root != NULL; i++)
+        if (json_array_append_new(root, row_of(&list[i])) != 0) {
             json_decref(root);
             root = NULL;
         }
-    }
     return stance_json_print(root, err);
 }
 
@@ -59,8 +64,8 @@ static void print_table(const struct stance_listing *list, size_t n)
     for (size_t i = 0; i < n; i++) {
         const struct stance_listing *l = &list[i];
 
-        printf("%-10s %-*s %-*s %-8s%s\n", stance_kind_word(l->kind), (int)name, l->name, (int)version,
-               l->plugin != NULL ? l->plugin->version : "-", state_of(l),
+        printf("%-10s %-*s %-*s %-8s%s\n", stance_kind_word(l->kind), (int)name, l->name,
+               (int)version, l->plugin != NULL ? l->plugin->version : "-", state_of(l),
                l->plugin != NULL ? l->plugin->summary : l->reason);
     }
 }
@@ -76,7 +81,8 @@ static stance_status kind_of(const char *word, enum stance_kind *kind, struct st
     for (int i = 0; i < STANCE_KIND_COUNT && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  stance_kind_word((enum stance_kind)i));
-    return STANCE_FAIL(err, STANCE_ERR_INVAL, "list: '%s' is not a kind of plugin; kinds: %s", word, known);
+    return STANCE_FAIL(err, STANCE_ERR_INVAL, "list: '%s' is not a kind of plugin; kinds: %s", word,
+                       known);
 }
 
 static int run(const struct stance_command *c, struct stance_error *err)
@@ -106,6 +112,7 @@ const struct stance_verb stance_verb_list = {
     .arguments = "[KIND]",
     .max_args  = 1,
     .options   = tables,
-    .doc       = "A plugin that cannot be loaded is listed with the reason. `stance inspect KIND/NAME` tells more.",
-    .run       = run,
+    .doc = "A plugin that cannot be loaded is listed with the reason. `stance inspect KIND/NAME` "
+           "tells more.",
+    .run = run,
 };

@@ -12,8 +12,17 @@
 
 /* The verbs in the order of the help. A new one is a line here and one in cli.h. */
 static const struct stance_verb *const verbs[] = {
+    &stance_verb_train,
+    &stance_verb_test,
+    &stance_verb_predict,
+    &stance_verb_eval,
+    &stance_verb_check,
     &stance_verb_list,
     &stance_verb_inspect,
+    &stance_verb_config,
+    &stance_verb_convert,
+    &stance_verb_bench,
+    &stance_verb_trace,
 };
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
@@ -144,7 +153,8 @@ int main(int argc, char **argv)
     /* A full disk behind `stance list > file` shows only here. */
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "stance: standard output: %s\n", errno != 0 ? strerror(errno) : "writing failed");
+        fprintf(stderr, "stance: standard output: %s\n",
+                errno != 0 ? strerror(errno) : "writing failed");
         if (exit_status == 0)
             exit_status = 1;
     }

@@ -17,12 +17,15 @@
 
 enum { MAX_LONG = 128, MAX_SHORT = 3 * 52 + 2 };
 
-const struct stance_option stance_common_options[] = {
-    { .name = "plugin-path", .kind = STANCE_OPTION_TEXT, .argument = "DIR[:DIR...]",
-      .doc = "look for plugins here first" },
-    { .name = "help", .letter = 'h', .kind = STANCE_OPTION_FLAG, .doc = "print this help and exit" },
-    { .name = NULL }
-};
+const struct stance_option stance_common_options[] = { { .name     = "plugin-path",
+                                                         .kind     = STANCE_OPTION_TEXT,
+                                                         .argument = "DIR[:DIR...]",
+                                                         .doc = "look for plugins here first" },
+                                                       { .name   = "help",
+                                                         .letter = 'h',
+                                                         .kind   = STANCE_OPTION_FLAG,
+                                                         .doc    = "print this help and exit" },
+                                                       { .name = NULL } };
 
 /* Table number i of the verb, the common one last; NULL behind it. */
 static const struct stance_option *table_of(const struct stance_verb *verb, int i)
@@ -101,8 +104,8 @@ static const char *nearest(const struct names *names, const char *word)
     return near;
 }
 
-static stance_status unknown(const struct stance_verb *verb, const struct names *names, const char *word,
-                             struct stance_error *err)
+static stance_status unknown(const struct stance_verb *verb, const struct names *names,
+                             const char *word, struct stance_error *err)
 {
     char        name[64];
     const char *near;
@@ -111,19 +114,22 @@ static stance_status unknown(const struct stance_verb *verb, const struct names 
     if (word[0] != '-' || word[1] != '-')
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown option '-%c'", verb->name, optopt);
     len = strcspn(word + 2, "=");
-    snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : (int)sizeof name - 1, word + 2);
+    snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : (int)sizeof name - 1,
+             word + 2);
     for (int i = 0; i < names->n; i++)
         if (strcmp(names->opts[i].name, name) == 0)
-            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: --%s takes no argument", verb->name, name);
+            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: --%s takes no argument", verb->name,
+                               name);
     near = nearest(names, name);
     if (near != NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown option '--%s'; did you mean '--%s'?", verb->name,
-                           name, near);
-    return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown option '--%s'; see 'stance %s --help'", verb->name, name,
-                       verb->name);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown option '--%s'; did you mean '--%s'?",
+                           verb->name, name, near);
+    return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unknown option '--%s'; see 'stance %s --help'",
+                       verb->name, name, verb->name);
 }
 
-static stance_status check_integer(const struct stance_option *o, const char *text, struct stance_error *err)
+static stance_status check_integer(const struct stance_option *o, const char *text,
+                                   struct stance_error *err)
 {
     char     *end;
     long long v;
@@ -133,22 +139,26 @@ static stance_status check_integer(const struct stance_option *o, const char *te
     if (end == text || *end != '\0' || *text == ' ')
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "--%s: '%s' is not an integer", o->name, text);
     if (errno == ERANGE || (double)v < o->min || (double)v > o->max)
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "--%s: %s is outside [%.15g, %.15g]", o->name, text, o->min, o->max);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "--%s: %s is outside [%.15g, %.15g]", o->name,
+                           text, o->min, o->max);
     return STANCE_OK;
 }
 
-static stance_status check_real(const struct stance_option *o, const char *text, struct stance_error *err)
+static stance_status check_real(const struct stance_option *o, const char *text,
+                                struct stance_error *err)
 {
     double v;
 
     if (!stance_text_f64(text, &v))
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "--%s: '%s' is not a number", o->name, text);
     if (!(v >= o->min && v <= o->max)) /* written so that a NaN is refused */
-        return STANCE_FAIL(err, STANCE_ERR_RANGE, "--%s: %s is outside [%.10g, %.10g]", o->name, text, o->min, o->max);
+        return STANCE_FAIL(err, STANCE_ERR_RANGE, "--%s: %s is outside [%.10g, %.10g]", o->name,
+                           text, o->min, o->max);
     return STANCE_OK;
 }
 
-static stance_status check_choice(const struct stance_option *o, const char *text, struct stance_error *err)
+static stance_status check_choice(const struct stance_option *o, const char *text,
+                                  struct stance_error *err)
 {
     char   known[256] = "";
     size_t used       = 0;
@@ -157,12 +167,14 @@ static stance_status check_choice(const struct stance_option *o, const char *tex
         if (strcmp(text, o->choices[i]) == 0)
             return STANCE_OK;
         if (used < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", o->choices[i]);
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                     o->choices[i]);
     }
     return STANCE_FAIL(err, STANCE_ERR_INVAL, "--%s: '%s' is not one of %s", o->name, text, known);
 }
 
-static stance_status check(const struct stance_option *o, const char *text, struct stance_error *err)
+static stance_status check(const struct stance_option *o, const char *text,
+                           struct stance_error *err)
 {
     switch (o->kind) {
     case STANCE_OPTION_INTEGER: return check_integer(o, text, err);
@@ -174,7 +186,8 @@ static stance_status check(const struct stance_option *o, const char *text, stru
         return STANCE_OK;
     case STANCE_OPTION_SETTING:
         if (*text == '=' || strchr(text, '=') == NULL)
-            return STANCE_FAIL(err, STANCE_ERR_INVAL, "--%s: '%s' is not of the form KEY=VALUE", o->name, text);
+            return STANCE_FAIL(err, STANCE_ERR_INVAL, "--%s: '%s' is not of the form KEY=VALUE",
+                               o->name, text);
         return STANCE_OK;
     case STANCE_OPTION_FLAG:
     case STANCE_OPTION_OPTIONAL: break;
@@ -206,30 +219,35 @@ static stance_status check_arguments(const struct stance_command *c, struct stan
     const struct stance_verb *v = c->verb;
 
     if (c->n_args < v->min_args)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: an argument is missing; usage: stance %s [OPTION]... %s",
-                           v->name, v->name, v->arguments);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s: an argument is missing; usage: stance %s [OPTION]... %s", v->name,
+                           v->name, v->arguments);
     if (v->max_args >= 0 && c->n_args > v->max_args)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unexpected argument '%s'", v->name, c->args[v->max_args]);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: unexpected argument '%s'", v->name,
+                           c->args[v->max_args]);
     return STANCE_OK;
 }
 
-static stance_status parse(struct stance_command *c, const struct names *names, int argc, char **argv,
-                           struct stance_error *err)
+static stance_status parse(struct stance_command *c, const struct names *names, int argc,
+                           char **argv, struct stance_error *err)
 {
     stance_status status = STANCE_OK;
     int           got;
 
     optind = 0; /* glibc: starts afresh */
     opterr = 0;
-    while (status == STANCE_OK && (got = getopt_long(argc, argv, names->letters, names->opts, NULL)) != -1) {
+    while (status == STANCE_OK
+           && (got = getopt_long(argc, argv, names->letters, names->opts, NULL)) != -1) {
         const struct stance_option *o = got >= 256 ? names->of[got - 256] : by_letter(c->verb, got);
 
         if (got == ':')
-            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: %s wants an argument", c->verb->name, argv[optind - 1]);
+            return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: %s wants an argument", c->verb->name,
+                               argv[optind - 1]);
         if (got == '?' || o == NULL)
             return unknown(c->verb, names, argv[optind - 1], err);
         status = keep(c, o, optarg, err);
-        while (status == STANCE_OK && o->kind == STANCE_OPTION_SETTING && optind < argc && is_setting(argv[optind]))
+        while (status == STANCE_OK && o->kind == STANCE_OPTION_SETTING && optind < argc
+               && is_setting(argv[optind]))
             status = keep(c, o, argv[optind++], err);
     }
     c->args   = argv + optind;
@@ -319,7 +337,8 @@ const char *stance_command_next(const struct stance_command *c, const char *name
     return NULL;
 }
 
-/* "  -h, --help            doc": the doc starts in column 28, on a line of its own if that is taken. */
+/* "  -h, --help            doc": the doc starts in column 28, on a line of its own if that is
+ * taken. */
 static void print_option(const struct stance_option *o)
 {
     char   left[128];
@@ -330,7 +349,8 @@ static void print_option(const struct stance_option *o)
     else
         used = (size_t)snprintf(left, sizeof left, "      --%s", o->name);
     if (o->argument != NULL && used < sizeof left)
-        snprintf(left + used, sizeof left - used, o->kind == STANCE_OPTION_OPTIONAL ? "[=%s]" : " %s", o->argument);
+        snprintf(left + used, sizeof left - used,
+                 o->kind == STANCE_OPTION_OPTIONAL ? "[=%s]" : " %s", o->argument);
     printf(strlen(left) < 27 ? "%-28s%s" : "%s\n                            %s", left, o->doc);
     if (o->repeatable)
         printf(" (repeatable)");
@@ -341,8 +361,8 @@ static void print_option(const struct stance_option *o)
 
 void stance_verb_help(const struct stance_verb *verb)
 {
-    printf("Usage: stance %s [OPTION]...%s%s\n\n%s.\n", verb->name, *verb->arguments != '\0' ? " " : "",
-           verb->arguments, verb->summary);
+    printf("Usage: stance %s [OPTION]...%s%s\n\n%s.\n", verb->name,
+           *verb->arguments != '\0' ? " " : "", verb->arguments, verb->summary);
     if (verb->doc != NULL)
         printf("%s\n", verb->doc);
     printf("\nOptions:\n");

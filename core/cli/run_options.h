@@ -6,36 +6,49 @@
 
 #include "cli/cli.h"
 
-/** For train, trace, bench, test and predict: device, precision, scaler, batch size, threads, --set. */
+/** For train, trace, bench, test and predict: device, precision, scaler, batch size, threads,
+ *  --set. */
 extern const struct stance_option stance_run_options[];
-/** For train besides: work folder, resuming, length, accumulation, clipping, workers, seed, processes. */
+/** For train besides: work folder, resuming, length, accumulation, clipping, workers, seed,
+ *  processes. */
 extern const struct stance_option stance_train_options[];
 
-/** The precision that was asked for. */
-enum stance_asked_precision {
-    STANCE_ASKED_NOTHING,
-    STANCE_ASKED_POLICY,  /**< --precision P, or --amp for auto: replaces the recipe's */
-    STANCE_ASKED_USE_AMP  /**< --use-amp: the recipe's own low precision; else fp16 and dynamic on cuda; else
-                               a warning and fp32 */
+/** What was given; texts are argv's and NULL where nothing was. Numbers have passed the ranges of
+ *  the tables. */
+struct stance_run_given {
+    /* Over the recipe: names and meaning are those of struct stance_recipe_options
+     * (config/recipe.h). */
+    const char *const *sets; /**< [n_sets] KEY=VALUE in the order given; owned */
+    size_t             n_sets;
+    const char        *device, *precision, *scaler;
+    bool               amp, use_amp;
+    const char *batch_size, *accumulate, *clip_grad_norm, *epochs, *max_steps, *workers, *seed,
+        *threads;
+    /* Beside the recipe. */
+    const char        *work_dir, *load;
+    bool               resume;      /**< --resume or --resume=CKPT */
+    const char        *resume_from; /**< NULL: the newest checkpoint of the work folder */
+    int64_t            nproc;       /**< 0: not given */
+    bool               quiet, verbose;
 };
 
-/** What was given. Texts are argv's. A number that was not given is -1, a real one NaN, a text NULL. */
-struct stance_run_given {
-    const char                 *device;  /**< "cpu", "cuda:1", "ref" */
-    enum stance_asked_precision asked;
-    const char                 *precision; /**< with STANCE_ASKED_POLICY: "fp32", ... */
-    const char                 *scaler;    /**< NAME[:key=value,...]; replaces the recipe's */
-    int64_t                     batch_size, threads;
-    const char                **set;       /**< [n_set] KEY=VALUE in the order given; owned */
-    int                         n_set;
-    /* train */
-    const char *work_dir, *load;
-    bool        resume;      /**< --resume or --resume=CKPT */
-    const char *resume_from; /**< NULL: the newest checkpoint of the work folder */
-    int64_t     accumulate, epochs, max_steps, workers, seed, nproc;
-    double      clip_grad_norm;
-    bool        quiet, verbose;
-};
+/** The first part as a struct stance_recipe_options, for verbs, which include config/recipe.h. */
+#define STANCE_RUN_RECIPE_OPTIONS(g)                                        \
+    ((struct stance_recipe_options){ .sets           = (g)->sets,           \
+                                     .n_sets         = (g)->n_sets,         \
+                                     .device         = (g)->device,         \
+                                     .precision      = (g)->precision,      \
+                                     .scaler         = (g)->scaler,         \
+                                     .amp            = (g)->amp,            \
+                                     .use_amp        = (g)->use_amp,        \
+                                     .batch_size     = (g)->batch_size,     \
+                                     .accumulate     = (g)->accumulate,     \
+                                     .clip_grad_norm = (g)->clip_grad_norm, \
+                                     .epochs         = (g)->epochs,         \
+                                     .max_steps      = (g)->max_steps,      \
+                                     .workers        = (g)->workers,        \
+                                     .seed           = (g)->seed,           \
+                                     .threads        = (g)->threads })
 
 /** Gathers them; options that the verb does not have count as not given.
  *  @return STANCE_OK; STANCE_ERR_INVAL when options contradict each other; STANCE_ERR_NOMEM */

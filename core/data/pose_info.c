@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "config/recipe.h"
 #include "data/pose_info.h"
 
 #include <stance/log.h>
@@ -9,33 +10,6 @@
 #include <string.h>
 
 #define STANCE_LOG_MODULE "data"
-
-/* Names, order and skeleton: COCO's person category. Sigmas: Ronchi and Perona, ICCV 2017, as in the COCO
- * evaluation code. */
-static const char *const coco_names[17] = {
-    "nose", "left_eye", "right_eye", "left_ear", "right_ear", "left_shoulder", "right_shoulder",
-    "left_elbow", "right_elbow", "left_wrist", "right_wrist", "left_hip", "right_hip", "left_knee",
-    "right_knee", "left_ankle", "right_ankle",
-};
-static const float   coco_sigmas[17] = { .026f, .025f, .025f, .035f, .035f, .079f, .079f, .072f, .072f,
-                                         .062f, .062f, .107f, .107f, .087f, .087f, .089f, .089f };
-static const int32_t coco_partner[17] = { 0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15 };
-static const uint8_t coco_upper[17] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
-static const int32_t coco_skeleton[38] = {
-    15, 13, 13, 11, 16, 14, 14, 12, 11, 12, 5, 11, 6, 12, 5, 6, 5, 7,
-    6, 8, 7, 9, 8, 10, 1, 2, 0, 1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 6,
-};
-
-const struct stance_pose stance_pose_coco = {
-    .size      = sizeof(struct stance_pose),
-    .keypoints = 17,
-    .names     = coco_names,
-    .sigmas    = coco_sigmas,
-    .partner   = coco_partner,
-    .upper     = coco_upper,
-    .skeleton  = coco_skeleton,
-    .bones     = 19,
-};
 
 stance_status stance_pose_partners(const int32_t (*pairs)[2], int32_t n, int32_t keypoints,
                                    int32_t *partner, struct stance_error *err)
@@ -99,14 +73,6 @@ static const int32_t *partners_by_name(struct stance_arena *arena, const char *c
     return partner;
 }
 
-static bool same_names(const char *const *a, const char *const *b, int32_t n)
-{
-    for (int32_t k = 0; k < n; k++)
-        if (strcmp(a[k], b[k]) != 0)
-            return false;
-    return true;
-}
-
 static stance_status check(const struct stance_pose *p, struct stance_error *err)
 {
     for (int32_t k = 0; k < p->keypoints; k++) {
@@ -138,7 +104,7 @@ static void check_skeleton(struct stance_pose *p, const char *file)
 
 static const char *const *numbered_names(struct stance_arena *arena, int32_t n)
 {
-    enum { NAME = 16 };
+    enum { NAME = 20 };
     const char **names = stance_arena_get(arena, (size_t)n * sizeof *names, sizeof *names);
     char        *text  = stance_arena_get(arena, (size_t)n * NAME, 1);
 
@@ -155,10 +121,11 @@ stance_status stance_pose_join(struct stance_arena *arena, const struct stance_p
                                const struct stance_pose_found *found, const struct stance_pose **out,
                                struct stance_error *err)
 {
-    const bool          told = info != NULL && info->keypoints > 0;
-    struct stance_pose *p    = stance_arena_get(arena, sizeof *p, sizeof(void *));
-    bool                coco;
-    stance_status       status;
+    const struct stance_pose *person = stance_pose_coco();
+    const bool                told   = info != NULL && info->keypoints > 0;
+    struct stance_pose       *p      = stance_arena_get(arena, sizeof *p, sizeof(void *));
+    bool                      coco;
+    stance_status             status;
 
     if (p == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "names of points");
@@ -190,22 +157,22 @@ stance_status stance_pose_join(struct stance_arena *arena, const struct stance_p
             }
     if (p->names == NULL)
         p->names = found->names;
-    coco = p->keypoints == 17 && (p->names == NULL || same_names(p->names, coco_names, 17));
     if (p->names == NULL)
-        p->names = coco ? coco_names : numbered_names(arena, p->keypoints);
+        p->names = p->keypoints == person->keypoints ? person->names : numbered_names(arena, p->keypoints);
     if (p->names == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "names of points");
+    coco = stance_pose_is_coco(p);
     if (coco) {
-        p->sigmas = p->sigmas != NULL ? p->sigmas : coco_sigmas;
-        p->upper  = p->upper != NULL ? p->upper : coco_upper;
+        p->sigmas = p->sigmas != NULL ? p->sigmas : person->sigmas;
+        p->upper  = p->upper != NULL ? p->upper : person->upper;
     }
     if (p->partner == NULL)
-        p->partner = coco ? coco_partner : partners_by_name(arena, p->names, p->keypoints);
+        p->partner = coco ? person->partner : partners_by_name(arena, p->names, p->keypoints);
     if (p->partner == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "flip pairs");
     if (p->skeleton == NULL) {
-        p->skeleton = coco ? coco_skeleton : found->skeleton;
-        p->bones    = coco ? 19 : found->bones;
+        p->skeleton = coco ? person->skeleton : found->skeleton;
+        p->bones    = coco ? person->bones : found->bones;
     }
     check_skeleton(p, found->file);
     status = check(p, err);

@@ -2,12 +2,12 @@
 #include "config.h"
 
 #include "eval/eval_read.h"
+#include "io/json.h"
 
 #include <stance/alloc.h>
 
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,361 +18,352 @@ static const char *const coco_names[] = {
 };
 enum { COCO_NAMES = sizeof coco_names / sizeof *coco_names };
 
-/* What an entry is called in a message. */
-struct label { const char *word; long long number; };
+/* Members that an object had. */
+enum { SAW_ID = 1, SAW_IMAGE_ID = 2, SAW_SCORE = 4, SAW_KEYPOINTS = 8 };
 
-static stance_status no_memory(struct stance_error *err, const char *what)
+/* An object while it is read. What is wrong with it is told at its end, when its id is known. */
+struct draft {
+    struct stance_entry e;
+    unsigned            saw;
+    char                fault[200]; /* the first one; "" if there is none */
+};
+
+static STANCE_PRINTF(2, 3) void blame(struct draft *d, const char *fmt, ...)
 {
-    return STANCE_FAIL(err, STANCE_ERR_NOMEM, "reading %s", what);
+    va_list ap;
+
+    if (d->fault[0] != '\0')
+        return;
+    va_start(ap, fmt);
+    vsnprintf(d->fault, sizeof d->fault, fmt, ap);
+    va_end(ap);
 }
 
-static const char *word_of(const json_t *v)
+/* Whether the next value is of the wanted kind; else the fault is noted and the value passed over. */
+static bool expect(struct stance_json *r, struct draft *d, const char *key, enum stance_json_kind want)
 {
-    static const char *const words[] = {
-        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "text",
-        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
-        [JSON_FALSE] = "false", [JSON_NULL] = "null",
-    };
+    enum stance_json_kind found = stance_json_peek(r);
 
-    return words[json_typeof(v)];
-}
+    if (found == want)
+        return true;
+    if (found == STANCE_JSON_STRING) {
+        struct stance_json_text t = stance_json_string(r);
 
-/* An id: a whole number, also when written 1.0. Text is refused with the text. */
-static stance_status read_id(const json_t *object, const char *key, struct label label, int64_t *out,
-                             struct stance_error *err)
-{
-    const json_t *v = json_object_get(object, key);
-
-    if (v == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: %s is missing", label.word, label.number, key);
-    if (json_is_string(v))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: %s \"%.60s\" is text where a number must be",
-                           label.word, label.number, key, json_string_value(v));
-    if (json_is_integer(v)) {
-        *out = json_integer_value(v);
-        return STANCE_OK;
-    }
-    /* 2^53: beyond, a binary64 names no single integer. */
-    if (json_is_real(v) && fabs(json_real_value(v)) <= 9007199254740992.
-        && json_real_value(v) == floor(json_real_value(v))) {
-        *out = (int64_t)json_real_value(v);
-        return STANCE_OK;
-    }
-    return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: %s is %s, not a whole number", label.word,
-                       label.number, key, json_is_real(v) ? "a fraction" : word_of(v));
-}
-
-static stance_status read_number(const json_t *v, const char *key, struct label label, double *out,
-                                 struct stance_error *err)
-{
-    if (!json_is_number(v))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: %s has %s where a number must be",
-                           label.word, label.number, key, word_of(v));
-    *out = json_number_value(v);
-    return STANCE_OK;
-}
-
-static stance_status read_box(const json_t *object, struct label label, struct stance_entry *e,
-                              struct stance_error *err)
-{
-    const json_t *v      = json_object_get(object, "bbox");
-    stance_status status = STANCE_OK;
-
-    if (v == NULL || json_is_null(v))
-        return STANCE_OK;
-    if (!json_is_array(v) || json_array_size(v) != 4)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                           "%s %lld: bbox is not a list of four numbers (x, y, width, height)",
-                           label.word, label.number);
-    for (size_t i = 0; i < 4 && status == STANCE_OK; i++)
-        status = read_number(json_array_get(v, i), "bbox", label, &e->box[i], err);
-    e->has |= STANCE_HAS_BOX;
-    return status;
-}
-
-static stance_status read_keypoints(const json_t *object, struct label label,
-                                    struct stance_eval_data *d, struct stance_entry *e,
-                                    struct stance_error *err)
-{
-    const json_t *v      = json_object_get(object, "keypoints");
-    stance_status status = STANCE_OK;
-
-    if (v == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: keypoints is missing", label.word,
-                           label.number);
-    if (!json_is_array(v))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: keypoints is %s, not a list of numbers",
-                           label.word, label.number, word_of(v));
-    e->first   = d->n_numbers;
-    e->numbers = json_array_size(v);
-    if (!stance_grow((void **)&d->numbers, &d->number_room, d->n_numbers + e->numbers,
-                     sizeof *d->numbers))
-        return no_memory(err, "keypoints");
-    for (size_t i = 0; i < e->numbers && status == STANCE_OK; i++)
-        status = read_number(json_array_get(v, i), "keypoints", label, &d->numbers[d->n_numbers++], err);
-    return status;
-}
-
-static stance_status read_crowd(const json_t *object, struct label label, struct stance_entry *e,
-                                struct stance_error *err)
-{
-    const json_t *v = json_object_get(object, "iscrowd");
-
-    if (v == NULL || json_is_null(v))
-        return STANCE_OK;
-    if (!json_is_number(v) && !json_is_boolean(v))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: iscrowd is %s, not 0 or 1", label.word,
-                           label.number, word_of(v));
-    e->crowd = json_is_true(v) || json_number_value(v) != 0;
-    return STANCE_OK;
-}
-
-static stance_status read_area(const json_t *object, struct label label, struct stance_entry *e,
-                               struct stance_error *err)
-{
-    const json_t *v = json_object_get(object, "area");
-    stance_status status;
-
-    if (v == NULL || json_is_null(v))
-        return STANCE_OK;
-    status = read_number(v, "area", label, &e->area, err);
-    if (status == STANCE_OK && e->area < 0)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: area %g is below 0", label.word,
-                           label.number, e->area);
-    e->has |= STANCE_HAS_AREA;
-    return status;
-}
-
-static stance_status read_score(const json_t *object, struct label label, struct stance_entry *e,
-                                struct stance_error *err)
-{
-    const json_t *v = json_object_get(object, "score");
-
-    if (v == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: score is missing", label.word, label.number);
-    return read_number(v, "score", label, &e->score, err);
-}
-
-static stance_status read_category_id(const json_t *object, struct label label, struct stance_entry *e,
-                                      struct stance_error *err)
-{
-    if (json_object_get(object, "category_id") == NULL)
-        return STANCE_OK;
-    e->has |= STANCE_HAS_CATEGORY;
-    return read_id(object, "category_id", label, &e->category_id, err);
-}
-
-static stance_status read_annotation(const json_t *object, struct label label,
-                                     struct stance_eval_data *d, struct stance_entry *e,
-                                     struct stance_error *err)
-{
-    stance_status status = read_id(object, "id", label, &e->id, err);
-
-    if (status != STANCE_OK)
-        return status;
-    label  = (struct label){ "annotation", e->id };
-    status = read_id(object, "image_id", label, &e->image_id, err);
-    if (status == STANCE_OK)
-        status = read_category_id(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_crowd(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_area(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_box(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_keypoints(object, label, d, e, err);
-    return status;
-}
-
-static stance_status read_result(const json_t *object, struct label label, struct stance_eval_data *d,
-                                 struct stance_entry *e, struct stance_error *err)
-{
-    stance_status status = read_id(object, "image_id", label, &e->image_id, err);
-
-    if (status == STANCE_OK)
-        status = read_category_id(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_score(object, label, e, err);
-    if (status == STANCE_OK)
-        status = read_keypoints(object, label, d, e, err);
-    return status;
-}
-
-static stance_status read_entries(const json_t *list, enum stance_eval_kind kind,
-                                  struct stance_eval_data *d, struct stance_error *err)
-{
-    stance_status status = STANCE_OK;
-
-    for (size_t i = 0; i < json_array_size(list) && status == STANCE_OK; i++) {
-        const json_t       *object = json_array_get(list, i);
-        struct stance_entry e      = { .has = 0 };
-        struct label        label  = { kind == STANCE_EVAL_TRUTH ? "entry of annotations" : "result",
-                                       (long long)i };
-
-        if (!json_is_object(object))
-            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s %lld: it is %s, not an object", label.word,
-                               label.number, word_of(object));
-        status = kind == STANCE_EVAL_TRUTH ? read_annotation(object, label, d, &e, err)
-                                           : read_result(object, label, d, &e, err);
-        if (status == STANCE_OK
-            && !stance_grow((void **)&d->entries, &d->entry_room, d->n_entries + 1, sizeof e))
-            status = no_memory(err, "entries");
-        if (status == STANCE_OK)
-            d->entries[d->n_entries++] = e;
-    }
-    return status;
-}
-
-static stance_status read_images(const json_t *list, struct stance_eval_data *d, struct stance_error *err)
-{
-    stance_status status = STANCE_OK;
-
-    for (size_t i = 0; i < json_array_size(list) && status == STANCE_OK; i++) {
-        struct label label = { "entry of images", (long long)i };
-        int64_t      id    = 0;
-
-        status = read_id(json_array_get(list, i), "id", label, &id, err);
-        if (status == STANCE_OK
-            && !stance_grow((void **)&d->image_ids, &d->image_room, d->images + 1, sizeof id))
-            status = no_memory(err, "images");
-        if (status == STANCE_OK)
-            d->image_ids[d->images++] = id;
-    }
-    return status;
-}
-
-static bool names_are_cocos(const json_t *names)
-{
-    if (json_array_size(names) != COCO_NAMES)
+        blame(d, "%s \"%.*s\" is text where %s must be", key, (int)(t.len < 60 ? t.len : 60), t.s,
+              stance_json_kind_word(want));
         return false;
-    for (size_t i = 0; i < COCO_NAMES; i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-
-        if (name == NULL || strcmp(name, coco_names[i]) != 0)
-            return false;
     }
-    return true;
+    blame(d, "%s has %s where %s must be", key, stance_json_kind_word(found), stance_json_kind_word(want));
+    stance_json_skip(r);
+    return false;
 }
 
-static stance_status read_categories(const json_t *list, struct stance_eval_data *d,
-                                     struct stance_error *err)
+/* An id: a whole number, also when written 1.0. */
+static void read_id(struct stance_json *r, struct draft *d, const char *key, int64_t *out)
 {
-    stance_status status = STANCE_OK;
+    struct stance_json_number n;
 
-    for (size_t i = 0; i < json_array_size(list) && status == STANCE_OK; i++) {
-        struct label           label = { "entry of categories", (long long)i };
-        const json_t          *names = json_object_get(json_array_get(list, i), "keypoints");
-        struct stance_category c     = { .keypoints = -1 };
+    if (!expect(r, d, key, STANCE_JSON_NUMBER) || !stance_json_number(r, &n))
+        return;
+    if (n.integer)
+        *out = n.i64;
+    else if (n.f64 == floor(n.f64) && fabs(n.f64) <= 9007199254740992.) /* 2^53 */
+        *out = (int64_t)n.f64;
+    else
+        blame(d, "%s %.17g is not a whole number of 64 bits", key, n.f64);
+}
 
-        if (json_is_array(names)) {
-            c.keypoints = (int64_t)json_array_size(names);
-            c.human     = names_are_cocos(names);
+static void read_number(struct stance_json *r, struct draft *d, const char *key, double *out)
+{
+    if (!expect(r, d, key, STANCE_JSON_NUMBER))
+        return;
+    *out = stance_json_f64(r);
+    if (!isfinite(*out))
+        blame(d, "%s is beyond binary64", key);
+}
+
+static void read_box(struct stance_json *r, struct draft *d)
+{
+    int n = 0;
+
+    if (!expect(r, d, "bbox", STANCE_JSON_ARRAY))
+        return;
+    for (stance_json_array(r); stance_json_next_item(r); n++) {
+        double v = 0;
+
+        read_number(r, d, "bbox", &v);
+        if (n < 4)
+            d->e.box[n] = v;
+    }
+    if (n != 4)
+        blame(d, "bbox is not a list of four numbers (x, y, width, height)");
+    d->e.has |= STANCE_HAS_BOX;
+}
+
+static void read_keypoints(struct stance_json *r, struct stance_eval_data *data, struct draft *d)
+{
+    d->saw |= SAW_KEYPOINTS;
+    if (!expect(r, d, "keypoints", STANCE_JSON_ARRAY))
+        return;
+    data->n_numbers = d->e.first; /* a key that stands twice counts once */
+    for (stance_json_array(r); stance_json_next_item(r); data->n_numbers++) {
+        if (!stance_grow((void **)&data->numbers, &data->number_room, data->n_numbers + 1,
+                         sizeof *data->numbers)) {
+            stance_json_refuse(r, STANCE_ERR_NOMEM, "out of memory for keypoints");
+            return;
         }
-        status = read_id(json_array_get(list, i), "id", label, &c.id, err);
-        if (status == STANCE_OK
-            && !stance_grow((void **)&d->categories, &d->category_room, d->n_categories + 1, sizeof c))
-            status = no_memory(err, "categories");
-        if (status == STANCE_OK)
-            d->categories[d->n_categories++] = c;
+        read_number(r, d, "keypoints", &data->numbers[data->n_numbers]);
     }
-    return status;
+    d->e.numbers = data->n_numbers - d->e.first;
 }
 
-/* A list under a key of the document; NULL and STANCE_OK where it may be absent and is. */
-static stance_status get_list(const json_t *root, const char *key, bool needed, const json_t **out,
-                              struct stance_error *err)
+static void read_crowd(struct stance_json *r, struct draft *d)
 {
-    *out = json_object_get(root, key);
-    if (*out == NULL && needed)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "there is no '%s' in it", key);
-    if (*out != NULL && !json_is_array(*out))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "'%s' is %s, not a list", key, word_of(*out));
-    return STANCE_OK;
+    double v = 0;
+
+    if (stance_json_peek(r) == STANCE_JSON_BOOL)
+        d->e.crowd = stance_json_bool(r);
+    else {
+        read_number(r, d, "iscrowd", &v);
+        d->e.crowd = v != 0;
+    }
 }
 
-static stance_status read_truth(const json_t *root, struct stance_eval_data *d, struct stance_error *err)
+static void read_area(struct stance_json *r, struct draft *d)
 {
-    const json_t *images = NULL, *annotations = NULL, *categories = NULL;
-    stance_status status;
+    read_number(r, d, "area", &d->e.area);
+    if (d->e.area < 0)
+        blame(d, "area %g is below 0", d->e.area);
+    d->e.has |= STANCE_HAS_AREA;
+}
 
-    if (!json_is_object(root))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT,
+static void read_member(struct stance_json *r, struct stance_json_text key, enum stance_eval_kind kind,
+                        struct stance_eval_data *data, struct draft *d)
+{
+    bool truth = kind == STANCE_EVAL_TRUTH;
+
+    if (stance_json_is(key, "image_id")) {
+        d->saw |= SAW_IMAGE_ID;
+        read_id(r, d, "image_id", &d->e.image_id);
+    } else if (stance_json_is(key, "category_id")) {
+        d->e.has |= STANCE_HAS_CATEGORY;
+        read_id(r, d, "category_id", &d->e.category_id);
+    } else if (stance_json_is(key, "keypoints")) {
+        read_keypoints(r, data, d);
+    } else if (!truth && stance_json_is(key, "score")) {
+        d->saw |= SAW_SCORE;
+        read_number(r, d, "score", &d->e.score);
+    } else if (truth && stance_json_is(key, "id")) {
+        d->saw |= SAW_ID;
+        read_id(r, d, "id", &d->e.id);
+    } else if (!truth || stance_json_peek(r) == STANCE_JSON_NULL) {
+        stance_json_skip(r); /* a member that is null is as good as absent */
+    } else if (stance_json_is(key, "iscrowd")) {
+        read_crowd(r, d);
+    } else if (stance_json_is(key, "area")) {
+        read_area(r, d);
+    } else if (stance_json_is(key, "bbox")) {
+        read_box(r, d);
+    } else {
+        stance_json_skip(r);
+    }
+}
+
+static void refuse(struct stance_json *r, enum stance_eval_kind kind, size_t index, const struct draft *d)
+{
+    if (kind == STANCE_EVAL_RESULTS)
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "result %zu: %s", index, d->fault);
+    else if ((d->saw & SAW_ID) && strncmp(d->fault, "id ", 3) != 0)
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "annotation %lld: %s", (long long)d->e.id, d->fault);
+    else
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "entry of annotations %zu: %s", index, d->fault);
+}
+
+static void read_entry(struct stance_json *r, enum stance_eval_kind kind, struct stance_eval_data *data)
+{
+    struct draft            d = { .e = { .first = data->n_numbers }, .fault = "" };
+    struct stance_json_text key;
+
+    if (expect(r, &d, "it", STANCE_JSON_OBJECT)) {
+        for (stance_json_object(r); stance_json_next_key(r, &key);)
+            read_member(r, key, kind, data, &d);
+        if (kind == STANCE_EVAL_TRUTH && !(d.saw & SAW_ID))
+            blame(&d, "id is missing");
+        if (!(d.saw & SAW_IMAGE_ID))
+            blame(&d, "image_id is missing");
+        if (kind == STANCE_EVAL_RESULTS && !(d.saw & SAW_SCORE))
+            blame(&d, "score is missing");
+        if (!(d.saw & SAW_KEYPOINTS))
+            blame(&d, "keypoints is missing");
+    }
+    if (d.fault[0] != '\0')
+        refuse(r, kind, data->n_entries, &d);
+    else if (!stance_grow((void **)&data->entries, &data->entry_room, data->n_entries + 1, sizeof d.e))
+        stance_json_refuse(r, STANCE_ERR_NOMEM, "out of memory for persons");
+    else
+        data->entries[data->n_entries++] = d.e;
+}
+
+static void read_image(struct stance_json *r, struct stance_eval_data *data)
+{
+    struct draft            d = { .fault = "" };
+    struct stance_json_text key;
+
+    if (expect(r, &d, "it", STANCE_JSON_OBJECT)) {
+        for (stance_json_object(r); stance_json_next_key(r, &key);)
+            if (stance_json_is(key, "id")) {
+                d.saw |= SAW_ID;
+                read_id(r, &d, "id", &d.e.id);
+            } else {
+                stance_json_skip(r);
+            }
+        if (!(d.saw & SAW_ID))
+            blame(&d, "id is missing");
+    }
+    if (d.fault[0] != '\0')
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "entry of images %zu: %s", data->images, d.fault);
+    else if (!stance_grow((void **)&data->image_ids, &data->image_room, data->images + 1,
+                          sizeof *data->image_ids))
+        stance_json_refuse(r, STANCE_ERR_NOMEM, "out of memory for images");
+    else
+        data->image_ids[data->images++] = d.e.id;
+}
+
+/* Counts a category's names, and sees whether they are COCO's. */
+static void read_names(struct stance_json *r, struct stance_category *c)
+{
+    if (stance_json_peek(r) != STANCE_JSON_ARRAY) {
+        stance_json_skip(r);
+        return;
+    }
+    c->keypoints = 0;
+    c->human     = true;
+    for (stance_json_array(r); stance_json_next_item(r); c->keypoints++) {
+        if (stance_json_peek(r) != STANCE_JSON_STRING) {
+            stance_json_skip(r);
+            c->human = false;
+            continue;
+        }
+        if (c->keypoints >= COCO_NAMES || !stance_json_is(stance_json_string(r), coco_names[c->keypoints])) {
+            if (c->keypoints >= COCO_NAMES)
+                stance_json_skip(r);
+            c->human = false;
+        }
+    }
+    c->human &= c->keypoints == COCO_NAMES;
+}
+
+static void read_category(struct stance_json *r, struct stance_eval_data *data)
+{
+    struct draft            d = { .fault = "" };
+    struct stance_category  c = { .keypoints = -1 };
+    struct stance_json_text key;
+
+    if (expect(r, &d, "it", STANCE_JSON_OBJECT)) {
+        for (stance_json_object(r); stance_json_next_key(r, &key);)
+            if (stance_json_is(key, "id")) {
+                d.saw |= SAW_ID;
+                read_id(r, &d, "id", &c.id);
+            } else if (stance_json_is(key, "keypoints")) {
+                read_names(r, &c);
+            } else {
+                stance_json_skip(r);
+            }
+        if (!(d.saw & SAW_ID))
+            blame(&d, "id is missing");
+    }
+    if (d.fault[0] != '\0')
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "entry of categories %zu: %s", data->n_categories, d.fault);
+    else if (!stance_grow((void **)&data->categories, &data->category_room, data->n_categories + 1, sizeof c))
+        stance_json_refuse(r, STANCE_ERR_NOMEM, "out of memory for categories");
+    else
+        data->categories[data->n_categories++] = c;
+}
+
+/* Steps into the list under a key of the document. */
+static bool open_list(struct stance_json *r, const char *key)
+{
+    enum stance_json_kind found = stance_json_peek(r);
+
+    if (found != STANCE_JSON_ARRAY)
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "'%s' is %s, not a list", key, stance_json_kind_word(found));
+    return stance_json_array(r);
+}
+
+static void read_truth(struct stance_json *r, struct stance_eval_data *data)
+{
+    bool                    images = false, annotations = false;
+    struct stance_json_text key;
+
+    if (stance_json_peek(r) != STANCE_JSON_OBJECT)
+        stance_json_refuse(r, STANCE_ERR_FORMAT,
                            "ground truth must be an object with images and annotations; this is %s",
-                           word_of(root));
-    status = get_list(root, "images", true, &images, err);
-    if (status == STANCE_OK)
-        status = get_list(root, "annotations", true, &annotations, err);
-    if (status == STANCE_OK)
-        status = get_list(root, "categories", false, &categories, err);
-    if (status == STANCE_OK)
-        status = read_images(images, d, err);
-    if (status == STANCE_OK)
-        status = read_categories(categories, d, err);
-    if (status == STANCE_OK)
-        status = read_entries(annotations, STANCE_EVAL_TRUTH, d, err);
-    return status;
+                           stance_json_kind_word(stance_json_peek(r)));
+    for (stance_json_object(r); stance_json_next_key(r, &key);)
+        if (stance_json_is(key, "images")) {
+            images = true;
+            for (open_list(r, "images"); stance_json_next_item(r);)
+                read_image(r, data);
+        } else if (stance_json_is(key, "annotations")) {
+            annotations = true;
+            for (open_list(r, "annotations"); stance_json_next_item(r);)
+                read_entry(r, STANCE_EVAL_TRUTH, data);
+        } else if (stance_json_is(key, "categories")) {
+            for (open_list(r, "categories"); stance_json_next_item(r);)
+                read_category(r, data);
+        } else {
+            stance_json_skip(r);
+        }
+    if (!images || !annotations)
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "there is no '%s' in it",
+                           images ? "annotations" : "images");
 }
 
-static stance_status read_results(const json_t *root, struct stance_eval_data *d, struct stance_error *err)
+static void read_results(struct stance_json *r, struct stance_eval_data *data)
 {
-    if (!json_is_array(root))
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "results must be a list of objects; this is %s",
-                           word_of(root));
-    return read_entries(root, STANCE_EVAL_RESULTS, d, err);
+    if (stance_json_peek(r) != STANCE_JSON_ARRAY)
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "results must be a list of objects; this is %s",
+                           stance_json_kind_word(stance_json_peek(r)));
+    for (stance_json_array(r); stance_json_next_item(r);)
+        read_entry(r, STANCE_EVAL_RESULTS, data);
 }
 
-static stance_status read_document(const json_t *root, const json_error_t *told, const char *name,
-                                   enum stance_eval_kind kind, struct stance_eval_data *out,
-                                   struct stance_error *err)
+static stance_status read_document(struct stance_json *r, const char *name, enum stance_eval_kind kind,
+                                   struct stance_eval_data *out, struct stance_error *err)
 {
-    struct stance_eval_data d = { .name = name };
+    struct stance_eval_data data = { .name = name };
     stance_status           status;
 
-    if (root == NULL && json_error_code(told) == json_error_out_of_memory)
-        return no_memory(err, name);
-    if (root == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s:%d:%d: not JSON: %s", name, told->line,
-                           told->column, told->text);
-    status = kind == STANCE_EVAL_TRUTH ? read_truth(root, &d, err) : read_results(root, &d, err);
-    if (status != STANCE_OK) {
-        stance_eval_data_free(&d);
-        return stance_error_prefix(err, status, "%s", name);
-    }
-    *out = d;
-    return STANCE_OK;
+    if (kind == STANCE_EVAL_TRUTH)
+        read_truth(r, &data);
+    else
+        read_results(r, &data);
+    status = stance_json_finish(r, err);
+    if (status == STANCE_OK)
+        *out = data;
+    else
+        stance_eval_data_free(&data);
+    stance_json_close(r);
+    return status;
 }
 
 stance_status stance_eval_read(const char *path, enum stance_eval_kind kind,
                                struct stance_eval_data *out, struct stance_error *err)
 {
-    FILE         *file = fopen(path, "rb");
-    json_error_t  told;
-    json_t       *root;
-    stance_status status;
+    struct stance_json *r;
+    stance_status       status = stance_json_open(path, &r, err);
 
-    if (file == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: %s", path, strerror(errno));
-    root = json_loadf(file, JSON_DECODE_ANY, &told);
-    if (root == NULL && ferror(file))
-        status = STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: it cannot be read", path);
-    else
-        status = read_document(root, &told, path, kind, out, err);
-    json_decref(root);
-    fclose(file);
-    return status;
+    return status == STANCE_OK ? read_document(r, path, kind, out, err) : status;
 }
 
 stance_status stance_eval_read_memory(const void *text, size_t size, const char *name,
                                       enum stance_eval_kind kind, struct stance_eval_data *out,
                                       struct stance_error *err)
 {
-    json_error_t  told;
-    json_t       *root   = json_loadb(text, size, JSON_DECODE_ANY, &told);
-    stance_status status = read_document(root, &told, name, kind, out, err);
+    struct stance_json *r;
+    stance_status       status = stance_json_open_memory(text, size, name, &r, err);
 
-    json_decref(root);
-    return status;
+    return status == STANCE_OK ? read_document(r, name, kind, out, err) : status;
 }
 
 void stance_eval_data_free(struct stance_eval_data *d)

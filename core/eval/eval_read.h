@@ -40,8 +40,8 @@ struct stance_eval_data {
 enum stance_eval_kind { STANCE_EVAL_TRUTH, STANCE_EVAL_RESULTS };
 
 /** Reads a file. Annotations are called "annotation ID" in messages, results "result INDEX".
- *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the file,
- *          the entry and the reason); STANCE_ERR_NOMEM */
+ *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the file
+ *          and line, the entry and the reason); STANCE_ERR_NOMEM */
 stance_status stance_eval_read(const char *path, enum stance_eval_kind kind,
                                struct stance_eval_data *out, struct stance_error *err) STANCE_MUST_CHECK;
 /** Likewise from memory. @param name  stands for the file in messages */

@@ -3,7 +3,7 @@
 
 #include "eval/aside.h"
 #include "eval/overlay.h"
-#include "eval/utf8.h"
+#include "io/utf8.h"
 
 #include <stance/alloc.h>
 

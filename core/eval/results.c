@@ -5,7 +5,7 @@
 #include "eval/aside.h"
 #include "eval/oks.h"
 #include "eval/results.h"
-#include "eval/utf8.h"
+#include "io/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,37 +37,14 @@ static void put_number(FILE *to, double v)
     fputs(text, to);
 }
 
-/* A JSON string; file names may hold anything. */
-static void put_text(FILE *to, const char *text)
+static void put_numbers(struct stance_json_out *o, const char *key, const float *v, int64_t n, int64_t step)
 {
-    const unsigned char *s = (const unsigned char *)text, *end = s + strlen(text);
-
-    putc('"', to);
-    while (s < end) {
-        size_t n = stance_utf8_length(s, end);
-
-        if (n == 0)
-            fputs("\\ufffd", to);
-        else if (*s == '"' || *s == '\\')
-            fprintf(to, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7f)
-            fprintf(to, "\\u%04x", *s);
-        else
-            fwrite(s, 1, n, to);
-        s += n > 0 ? n : 1;
-    }
-    putc('"', to);
-}
-
-static void put_numbers(FILE *to, const float *v, int64_t n, int64_t step)
-{
-    putc('[', to);
-    for (int64_t i = 0; i < n; i++) {
-        if (i > 0)
-            fputs(", ", to);
-        put_number(to, v[i * step]);
-    }
-    putc(']', to);
+    if (key != NULL)
+        stance_json_out_key(o, key);
+    stance_json_out_array(o);
+    for (int64_t i = 0; i < n; i++)
+        stance_json_out_f64(o, v[i * step]); /* as binary64, which is what readers take it for */
+    stance_json_out_end_array(o);
 }
 
 static void box_of(const struct stance_results *r, int64_t i, double box[4])
@@ -148,107 +125,136 @@ static stance_status check(const struct stance_results *r, struct stance_error *
 
 /* ---- the formats ------------------------------------------------------------------------------- */
 
+/* Each person and each image stands on a line of its own; a writer lives for one line. */
 static void print_coco(FILE *to, const struct stance_results *r)
 {
     fputs("[", to);
     for (int64_t i = 0; i < r->count; i++) {
         const struct stance_prediction *p = &r->p[i];
+        struct stance_json_out          o;
 
-        fprintf(to, "%s{\"category_id\": %lld, \"center\": ", i > 0 ? ",\n" : "\n",
-                (long long)p->category_id);
-        put_numbers(to, p->centre, 2, 1);
-        fprintf(to, ", \"image_id\": %lld, \"keypoints\": ", (long long)p->image_id);
-        put_numbers(to, p->keypoint, 3 * (int64_t)r->pose->keypoints, 1);
-        fputs(", \"scale\": ", to);
-        put_numbers(to, p->scale, 2, 1);
-        fputs(", \"score\": ", to);
-        put_number(to, p->score);
-        fputs("}", to);
+        fputs(i > 0 ? ",\n" : "\n", to);
+        stance_json_out_start(&o, to, 0);
+        stance_json_out_object(&o);
+        stance_json_out_key(&o, "category_id");
+        stance_json_out_i64(&o, p->category_id);
+        put_numbers(&o, "center", p->centre, 2, 1);
+        stance_json_out_key(&o, "image_id");
+        stance_json_out_i64(&o, p->image_id);
+        put_numbers(&o, "keypoints", p->keypoint, 3 * (int64_t)r->pose->keypoints, 1);
+        put_numbers(&o, "scale", p->scale, 2, 1);
+        stance_json_out_key(&o, "score");
+        stance_json_out_f64(&o, p->score);
+        stance_json_out_end_object(&o);
     }
     fputs(r->count > 0 ? "\n]\n" : "]\n", to);
 }
 
-static void print_meta(FILE *to, const struct stance_pose *pose)
+static void print_names(struct stance_json_out *o, const struct stance_pose *pose)
 {
     char room[24];
 
-    fprintf(to, "{\"num_keypoints\": %d, \"keypoint_id2name\": {", (int)pose->keypoints);
+    stance_json_out_key(o, "keypoint_id2name");
+    stance_json_out_object(o);
     for (int32_t k = 0; k < pose->keypoints; k++) {
-        fprintf(to, "%s\"%d\": ", k > 0 ? ", " : "", (int)k);
-        put_text(to, name_of(pose, k, room));
+        snprintf(room, sizeof room, "%d", (int)k);
+        stance_json_out_key(o, room);
+        stance_json_out_text(o, name_of(pose, k, room));
     }
-    fputs("}, \"keypoint_name2id\": {", to);
+    stance_json_out_end_object(o);
+    stance_json_out_key(o, "keypoint_name2id");
+    stance_json_out_object(o);
     for (int32_t k = 0; k < pose->keypoints; k++) {
-        fputs(k > 0 ? ", " : "", to);
-        put_text(to, name_of(pose, k, room));
-        fprintf(to, ": %d", (int)k);
+        stance_json_out_key(o, name_of(pose, k, room));
+        stance_json_out_i64(o, k);
     }
-    fputs("}", to);
-    if (pose->partner != NULL) {
-        fputs(", \"flip_indices\": [", to);
-        for (int32_t k = 0; k < pose->keypoints; k++)
-            fprintf(to, "%s%d", k > 0 ? ", " : "", (int)pose->partner[k]);
-        fputs("]", to);
-    }
-    fputs(", \"skeleton_links\": [", to);
-    for (int32_t i = 0; i < pose->bones; i++)
-        fprintf(to, "%s[%d, %d]", i > 0 ? ", " : "", (int)pose->skeleton[2 * i],
-                (int)pose->skeleton[2 * i + 1]);
-    fputs("]", to);
-    if (pose->sigmas != NULL) {
-        fputs(", \"sigmas\": [", to);
-        for (int32_t k = 0; k < pose->keypoints; k++) {
-            fputs(k > 0 ? ", " : "", to);
-            put_number(to, stance_oks_sigma(pose->sigmas[k]));
-        }
-        fputs("]", to);
-    }
-    fputs("}", to);
+    stance_json_out_end_object(o);
 }
 
-static void print_instance(FILE *to, const struct stance_results *r, int64_t i)
+static void print_meta(struct stance_json_out *o, const struct stance_pose *pose)
+{
+    stance_json_out_object(o);
+    stance_json_out_key(o, "num_keypoints");
+    stance_json_out_i64(o, pose->keypoints);
+    print_names(o, pose);
+    if (pose->partner != NULL) {
+        stance_json_out_key(o, "flip_indices");
+        stance_json_out_array(o);
+        for (int32_t k = 0; k < pose->keypoints; k++)
+            stance_json_out_i64(o, pose->partner[k]);
+        stance_json_out_end_array(o);
+    }
+    stance_json_out_key(o, "skeleton_links");
+    stance_json_out_array(o);
+    for (int32_t i = 0; i < pose->bones; i++) {
+        stance_json_out_array(o);
+        stance_json_out_i64(o, pose->skeleton[2 * i]);
+        stance_json_out_i64(o, pose->skeleton[2 * i + 1]);
+        stance_json_out_end_array(o);
+    }
+    stance_json_out_end_array(o);
+    if (pose->sigmas != NULL) {
+        stance_json_out_key(o, "sigmas");
+        stance_json_out_array(o);
+        for (int32_t k = 0; k < pose->keypoints; k++)
+            stance_json_out_f64(o, stance_oks_sigma(pose->sigmas[k]));
+        stance_json_out_end_array(o);
+    }
+    stance_json_out_end_object(o);
+}
+
+static void print_instance(struct stance_json_out *o, const struct stance_results *r, int64_t i)
 {
     const struct stance_prediction *p = &r->p[i];
     double                          box[4];
 
     box_of(r, i, box);
-    fputs("{\"keypoints\": [", to);
-    for (int32_t k = 0; k < r->pose->keypoints; k++) {
-        fputs(k > 0 ? ", " : "", to);
-        put_numbers(to, p->keypoint + 3 * (int64_t)k, 2, 1);
-    }
-    fputs("], \"keypoint_scores\": ", to);
-    put_numbers(to, p->keypoint + 2, r->pose->keypoints, 3);
-    fputs(", \"bbox\": [[", to); /* corners, in one more list: MMPose's form */
-    for (int j = 0; j < 4; j++) {
-        fputs(j > 0 ? ", " : "", to);
-        put_number(to, j < 2 ? box[j] : box[j - 2] + box[j]);
-    }
-    fputs("]], \"bbox_score\": ", to);
-    put_number(to, p->box_score);
-    fputs("}", to);
+    stance_json_out_object(o);
+    stance_json_out_key(o, "keypoints");
+    stance_json_out_array(o);
+    for (int32_t k = 0; k < r->pose->keypoints; k++)
+        put_numbers(o, NULL, p->keypoint + 3 * (int64_t)k, 2, 1);
+    stance_json_out_end_array(o);
+    put_numbers(o, "keypoint_scores", p->keypoint + 2, r->pose->keypoints, 3);
+    stance_json_out_key(o, "bbox"); /* corners, in one more list: MMPose's form */
+    stance_json_out_array(o);
+    stance_json_out_array(o);
+    for (int j = 0; j < 4; j++)
+        stance_json_out_f64(o, j < 2 ? box[j] : box[j - 2] + box[j]);
+    stance_json_out_end_array(o);
+    stance_json_out_end_array(o);
+    stance_json_out_key(o, "bbox_score");
+    stance_json_out_f64(o, p->box_score);
+    stance_json_out_end_object(o);
 }
 
 static void print_mmpose(FILE *to, const struct stance_results *r)
 {
-    struct walk w = { .r = r };
+    struct walk            w = { .r = r };
+    struct stance_json_out o;
 
     fputs("{\"meta_info\": ", to);
-    print_meta(to, r->pose);
+    stance_json_out_start(&o, to, 0);
+    print_meta(&o, r->pose);
     fputs(",\n\"instance_info\": [", to);
     while (next_image(&w)) {
-        fprintf(to, "%s{\"frame_id\": %lld, ", w.image > 1 ? ",\n" : "\n", (long long)(w.image - 1));
+        fputs(w.image > 1 ? ",\n" : "\n", to);
+        stance_json_out_start(&o, to, 0);
+        stance_json_out_object(&o);
+        stance_json_out_key(&o, "frame_id");
+        stance_json_out_i64(&o, w.image - 1);
         if (w.path != NULL) {
-            fputs("\"image\": ", to);
-            put_text(to, w.path);
-            fputs(", ", to);
+            stance_json_out_key(&o, "image");
+            stance_json_out_text(&o, w.path);
         }
-        fprintf(to, "\"image_id\": %lld, \"instances\": [", (long long)w.id);
-        for (int64_t i = w.first; i < w.end; i++) {
-            fputs(i > w.first ? ", " : "", to);
-            print_instance(to, r, i);
-        }
-        fputs("]}", to);
+        stance_json_out_key(&o, "image_id");
+        stance_json_out_i64(&o, w.id);
+        stance_json_out_key(&o, "instances");
+        stance_json_out_array(&o);
+        for (int64_t i = w.first; i < w.end; i++)
+            print_instance(&o, r, i);
+        stance_json_out_end_array(&o);
+        stance_json_out_end_object(&o);
     }
     fputs("\n]}\n", to);
 }

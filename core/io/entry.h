@@ -21,7 +21,7 @@ struct stance_entry {
     enum stance_dtype dtype;
     int32_t           rank;
     int64_t           dim[STANCE_ENTRY_RANK];
-    const void       *data;  /**< little-endian, C order; may be unaligned; NULL when only declared */
+    const void       *data;  /**< little-endian, C order; may be unaligned; NULL: declared only */
     size_t            bytes; /**< elements times size; 0 for a tensor without elements */
 };
 
@@ -38,19 +38,20 @@ static inline size_t stance_entry_elements(const struct stance_entry *e)
     return e->bytes / stance_dtype_size(e->dtype);
 }
 
-/** Sets bytes from type and shape. @return false when they do not fit into 63 bits, or a dimension is
- *  negative */
+/** Sets bytes from type and shape. @return false when they do not fit into 63 bits, or a dimension
+ *  is negative */
 bool stance_entry_size(struct stance_entry *e) STANCE_MUST_CHECK;
 
 /** "17x4x1x1"; "scalar" for rank 0. */
 void stance_entry_shape_text(int32_t rank, const int64_t *dim, char *text, size_t size);
 
-/** Elements [first, first + count) as binary32: exact for F32, F16, BF16, I16, U16, I8, U8 and BOOL,
- *  to the nearest for F64 and longer integers. */
+/** Elements [first, first + count) as binary32: exact for F32, F16, BF16, I16, U16, I8, U8 and
+ *  BOOL, to the nearest for F64 and longer integers. */
 void stance_entry_f32(const struct stance_entry *e, size_t first, size_t count, float *out);
 /** Likewise as binary64: exact for all but I64 and U64 beyond 2^53. */
 void stance_entry_f64(const struct stance_entry *e, size_t first, size_t count, double *out);
-/** Likewise as integers. @return false if one is not an integer of 64 bits: *out is then unspecified */
+/** Likewise as integers. @return false if one is not an integer of 64 bits: *out is then
+ *  unspecified */
 bool stance_entry_i64(const struct stance_entry *e, size_t first, size_t count, int64_t *out)
     STANCE_MUST_CHECK;
 

@@ -1,37 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The text ends in zeros (io/map.h), and zero stands nowhere in JSON: the scanners below stop at the
- * end without asking for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "io/json.h"
-
-#include "base/text.h"
-#include "io/map.h"
-#include "io/utf8.h"
+#include "io/json_scan.h"
 
 #include <stance/alloc.h>
 
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 
 /* Read pages are given back in portions of this size, so that a file of any length needs only that
  * much memory. */
 #define FORGET_BYTES ((size_t)4 << 20)
-
-struct stance_json {
-    struct stance_map    map;
-    const unsigned char *p, *end;
-    size_t               forgotten; /* bytes given back */
-    bool                 first;     /* just stepped into a bracket */
-    int                  depth;
-    unsigned char        open[STANCE_JSON_DEPTH]; /* '{' or '[' */
-    char                *scratch;   /* strings with escapes, and numbers for strtod */
-    size_t               scratch_size;
-    char                *name;
-    struct stance_error  error;
-};
 
 /* ---- opening, closing, failing --------------------------------------------------------------- */
 
@@ -108,31 +87,26 @@ size_t stance_json_offset(const struct stance_json *r)
     return (size_t)(r->p - r->map.data);
 }
 
-static void refuse(struct stance_json *r, stance_status status, const char *fmt, va_list ap)
+void stance_json_refuse(struct stance_json *r, stance_status status, const char *fmt, ...)
 {
     size_t               line = 1;
     const unsigned char *head = r->map.data;
     char                 reason[512];
+    va_list              ap;
 
-    if (r->error.status != STANCE_OK)
+    if (stance_json_failed(r))
         return;
-    for (const unsigned char *q = head; q < r->p && (q = memchr(q, '\n', (size_t)(r->p - q))) != NULL; q++) {
+    for (const unsigned char *q = head;
+         q < r->p && (q = memchr(q, '\n', (size_t)(r->p - q))) != NULL; q++) {
         line++;
         head = q + 1;
     }
+    va_start(ap, fmt);
     vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
     STANCE_FAIL(&r->error, status, "%s:%zu:%zu: %s", r->name, line, (size_t)(r->p - head) + 1,
                 reason);
     r->depth = 0;
-}
-
-void stance_json_refuse(struct stance_json *r, stance_status status, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    refuse(r, status, fmt, ap);
-    va_end(ap);
 }
 
 stance_status stance_json_status(const struct stance_json *r, struct stance_error *err)
@@ -142,318 +116,14 @@ stance_status stance_json_status(const struct stance_json *r, struct stance_erro
     return r->error.status;
 }
 
-static bool failed(const struct stance_json *r)
-{
-    return r->error.status != STANCE_OK;
-}
-
-static void STANCE_PRINTF(2, 3) malformed(struct stance_json *r, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    refuse(r, STANCE_ERR_FORMAT, fmt, ap);
-    va_end(ap);
-}
-
-/* Something else stands where @p what should. */
-static void unexpected(struct stance_json *r, const char *what)
-{
-    unsigned char c = *r->p;
-
-    if (r->p >= r->end)
-        malformed(r, "the text ends where %s should stand", what);
-    else if (c >= ' ' && c < 0x7f)
-        malformed(r, "%s expected, found '%c'", what, c);
-    else
-        malformed(r, "%s expected, found byte 0x%02x", what, c);
-}
-
-/* ---- scanning -------------------------------------------------------------------------------- */
-
-static inline const unsigned char *blanks(const unsigned char *p)
-{
-    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
-        p++;
-    return p;
-}
-
-static inline bool is_digit(unsigned char c)
-{
-    return (unsigned)c - '0' < 10;
-}
-
-/* First byte at or after p that is a quote, a backslash, a control or not ASCII. Eight bytes at a
- * time: the usual subtraction trick, whose false alarms can only come after a true one. */
-static inline const unsigned char *plain_text(const unsigned char *p)
-{
-    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
-
-    for (;; p += 8) {
-        uint64_t w, quote, slash;
-
-        memcpy(&w, p, 8);
-        quote = w ^ ones * '"';
-        slash = w ^ ones * '\\';
-        if (((w | (w - ones * 0x20) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high) != 0)
-            break;
-    }
-    while (*p >= ' ' && *p != '"' && *p != '\\' && *p < 0x80)
-        p++;
-    return p;
-}
-
-static int hex4(const unsigned char *p)
-{
-    int v = 0;
-
-    for (int i = 0; i < 4; i++) {
-        int c = p[i];
-
-        if (is_digit((unsigned char)c))
-            v = v * 16 + c - '0';
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            v = v * 16 + (c | 0x20) - 'a' + 10;
-        else
-            return -1;
-    }
-    return v;
-}
-
-/* One escape at p, which is at its backslash. @return the code point and its length, or -1 */
-static int32_t escape(struct stance_json *r, const unsigned char *p, size_t *len)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    const char       *known  = p[1] != '\0' ? strchr(from, p[1]) : NULL;
-    int32_t           high, low;
-
-    *len = 2;
-    if (known != NULL)
-        return to[known - from];
-    r->p = p;
-    if (p[1] != 'u') {
-        malformed(r, "unknown escape in a string");
-        return -1;
-    }
-    *len = 6;
-    high = hex4(p + 2);
-    if (high < 0) {
-        malformed(r, "four hexadecimal digits expected after \\u");
-        return -1;
-    }
-    if (high < 0xd800 || high > 0xdfff)
-        return high;
-    low = high < 0xdc00 && p[6] == '\\' && p[7] == 'u' ? hex4(p + 8) : -1;
-    if (low < 0xdc00 || low > 0xdfff) {
-        malformed(r, "half of a surrogate pair");
-        return -1;
-    }
-    *len = 12;
-    return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-}
-
-/* The string whose opening quote is at r->p. @p text NULL: checked only. */
-static bool scan_string(struct stance_json *r, struct stance_json_text *text)
-{
-    const unsigned char *head = r->p + 1, *p = head, *piece = head;
-    size_t               used = 0;
-    bool                 escaped = false;
-
-    for (;;) {
-        p = plain_text(p);
-        if (*p == '"')
-            break;
-        if (*p >= 0x80) {
-            size_t len = stance_utf8_length(p, r->end);
-
-            if (len == 0) {
-                r->p = p;
-                malformed(r, "a string is not UTF-8 here");
-                return false;
-            }
-            p += len;
-        } else if (*p == '\\') {
-            size_t  len, plain = (size_t)(p - piece);
-            int32_t c = escape(r, p, &len);
-
-            if (c < 0)
-                return false;
-            escaped = true;
-            if (text != NULL) {
-                if (!stance_grow((void **)&r->scratch, &r->scratch_size, used + plain + 4, 1)) {
-                    stance_json_refuse(r, STANCE_ERR_NOMEM, "a string");
-                    return false;
-                }
-                memcpy(r->scratch + used, piece, plain);
-                used += plain;
-                used += stance_utf8_encode((uint32_t)c, r->scratch + used);
-            }
-            p += len;
-            piece = p;
-        } else {
-            r->p = p;
-            if (p >= r->end)
-                malformed(r, "the text ends within a string");
-            else
-                malformed(r, "control character 0x%02x within a string", *p);
-            return false;
-        }
-    }
-    if (text != NULL && !escaped)
-        *text = (struct stance_json_text){ (const char *)head, (size_t)(p - head) };
-    if (text != NULL && escaped) {
-        size_t plain = (size_t)(p - piece);
-
-        if (!stance_grow((void **)&r->scratch, &r->scratch_size, used + plain + 1, 1)) {
-            stance_json_refuse(r, STANCE_ERR_NOMEM, "a string");
-            return false;
-        }
-        memcpy(r->scratch + used, piece, plain);
-        *text = (struct stance_json_text){ r->scratch, used + plain };
-    }
-    r->p = p + 1;
-    return true;
-}
-
-static bool digits_missing(struct stance_json *r, const unsigned char *p)
-{
-    r->p = p;
-    unexpected(r, "a digit");
-    return false;
-}
-
-/* Whether the whole part of a number may begin at p. */
-static inline bool begins_well(struct stance_json *r, const unsigned char *p)
-{
-    if (!is_digit(*p))
-        return digits_missing(r, p);
-    if (*p == '0' && is_digit(p[1])) {
-        r->p = p;
-        malformed(r, "a number with a leading zero");
-        return false;
-    }
-    return true;
-}
-
-static bool skip_number(struct stance_json *r)
-{
-    const unsigned char *p = r->p + (*r->p == '-');
-
-    if (!begins_well(r, p))
-        return false;
-    while (is_digit(*p))
-        p++;
-    if (*p == '.') {
-        p++;
-        if (!is_digit(*p))
-            return digits_missing(r, p);
-        while (is_digit(*p))
-            p++;
-    }
-    if ((*p | 0x20) == 'e') {
-        p++;
-        p += *p == '-' || *p == '+';
-        if (!is_digit(*p))
-            return digits_missing(r, p);
-        while (is_digit(*p))
-            p++;
-    }
-    r->p = p;
-    return true;
-}
-
-/* The digits as an integer m and a power of ten, while m holds them all. */
-struct decimal {
-    uint64_t m;
-    int      exponent;
-    bool     negative, whole; /* whole: neither point nor exponent */
-    bool     exact;           /* m has every digit */
-};
-
-static bool scan_number(struct stance_json *r, struct decimal *d)
-{
-    const uint64_t       room = (UINT64_MAX - 9) / 10;
-    const unsigned char *head = r->p, *p = head + (*head == '-');
-    int                  written = 0;
-
-    *d = (struct decimal){ .negative = *head == '-', .whole = true, .exact = true };
-    if (!begins_well(r, p))
-        return false;
-    for (; is_digit(*p); p++) {
-        if (d->m > room)
-            d->exact = false;
-        else
-            d->m = d->m * 10 + (*p - '0');
-    }
-    if (*p == '.') {
-        const unsigned char *point = p++;
-
-        d->whole = false;
-        for (; is_digit(*p); p++) {
-            if (d->m > room)
-                d->exact = false;
-            else
-                d->m = d->m * 10 + (*p - '0');
-        }
-        if (p == point + 1)
-            return digits_missing(r, p);
-        d->exact    = d->exact && p - point < 400;
-        d->exponent = d->exact ? -(int)(p - point - 1) : 0;
-    }
-    if ((*p | 0x20) == 'e') {
-        bool down;
-
-        p++;
-        down = *p == '-';
-        p += *p == '-' || *p == '+';
-        if (!is_digit(*p))
-            return digits_missing(r, p);
-        for (; is_digit(*p); p++)
-            written = written < 100000 ? written * 10 + (*p - '0') : written;
-        d->whole = false;
-        d->exponent += down ? -written : written;
-    }
-    r->p = p;
-    return true;
-}
-
-static double decimal_value(struct stance_json *r, const unsigned char *head,
-                            const struct decimal *d)
-{
-    /* 10^0 to 10^22 are exact in binary64, and so is an integer to 2^53: one rounding, that of the
-     * product or quotient, is then the rounding of the decimal (Clinger, PLDI 1990). */
-    static const double power[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21,
-                                    1e22 };
-    size_t len = (size_t)(r->p - head);
-    double v;
-
-    if (FLT_EVAL_METHOD == 0 && d->exact && d->m <= (uint64_t)1 << 53 && d->exponent >= -22
-        && d->exponent <= 22) {
-        v = (double)d->m;
-        v = d->exponent < 0 ? v / power[-d->exponent] : v * power[d->exponent];
-        return d->negative ? -v : v;
-    }
-    if (!stance_grow((void **)&r->scratch, &r->scratch_size, len + 1, 1)) {
-        stance_json_refuse(r, STANCE_ERR_NOMEM, "a number");
-        return 0;
-    }
-    memcpy(r->scratch, head, len);
-    r->scratch[len] = '\0';
-    if (!stance_text_f64(r->scratch, &v) || !isfinite(v)) {
-        r->p = head;
-        stance_json_refuse(r, STANCE_ERR_RANGE, "number beyond the range of binary64");
-        return 0;
-    }
-    return v;
-}
+/* ---- words, brackets, keys ------------------------------------------------------------------- */
 
 static bool literal(struct stance_json *r, const char *word)
 {
     size_t len = strlen(word);
 
     if (strncmp((const char *)r->p, word, len) != 0) {
-        malformed(r, "a value expected; it is not 'true', 'false' or 'null'");
+        MALFORMED(r, "a value expected; it is not 'true', 'false' or 'null'");
         return false;
     }
     r->p += len;
@@ -463,7 +133,7 @@ static bool literal(struct stance_json *r, const char *word)
 static bool push(struct stance_json *r)
 {
     if (r->depth == STANCE_JSON_DEPTH) {
-        malformed(r, "more than %d brackets are open", STANCE_JSON_DEPTH);
+        MALFORMED(r, "more than %d brackets are open", STANCE_JSON_DEPTH);
         return false;
     }
     r->open[r->depth++] = *r->p++;
@@ -483,14 +153,14 @@ static inline void forget(struct stance_json *r)
 static bool scan_key(struct stance_json *r, struct stance_json_text *key)
 {
     if (*r->p != '"') {
-        unexpected(r, "a key in quotes");
+        stance_json_unexpected(r, "a key in quotes");
         return false;
     }
-    if (!scan_string(r, key))
+    if (!stance_json_scan_string(r, key))
         return false;
-    r->p = blanks(r->p);
+    r->p = stance_json_blanks(r->p);
     if (*r->p != ':') {
-        unexpected(r, "':' after a key");
+        stance_json_unexpected(r, "':' after a key");
         return false;
     }
     r->p++;
@@ -509,9 +179,11 @@ const char *stance_json_kind_word(enum stance_json_kind kind)
 
 enum stance_json_kind stance_json_peek(struct stance_json *r)
 {
-    if (failed(r))
+    if (stance_json_failed(r))
         return STANCE_JSON_NONE;
-    r->p = blanks(r->p);
+    r->p = stance_json_blanks(r->p);
+    if (stance_json_is_digit(*r->p))
+        return STANCE_JSON_NUMBER;
     switch (*r->p) {
     case '{': return STANCE_JSON_OBJECT;
     case '[': return STANCE_JSON_ARRAY;
@@ -522,14 +194,12 @@ enum stance_json_kind stance_json_peek(struct stance_json *r)
         if (r->p[1] == 'I') /* as Python writes an infinity */
             break;
         return STANCE_JSON_NUMBER;
-    case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-        return STANCE_JSON_NUMBER;
     default: break;
     }
     if (strncmp((const char *)r->p, "NaN", 3) == 0 || *r->p == 'I' || *r->p == '-')
-        malformed(r, "NaN and Infinity are not numbers in JSON");
+        MALFORMED(r, "NaN and Infinity are not numbers in JSON");
     else
-        unexpected(r, "a value");
+        stance_json_unexpected(r, "a value");
     return STANCE_JSON_NONE;
 }
 
@@ -565,13 +235,13 @@ bool stance_json_array(struct stance_json *r)
 /* Passes the comma or the closing bracket. @return whether there is more */
 static bool next(struct stance_json *r, unsigned char open, unsigned char close, const char *what)
 {
-    if (failed(r) || r->depth == 0 || r->open[r->depth - 1] != open) {
-        if (!failed(r))
+    if (stance_json_failed(r) || r->depth == 0 || r->open[r->depth - 1] != open) {
+        if (!stance_json_failed(r))
             stance_json_refuse(r, STANCE_ERR_INTERNAL, "no '%c' is open", open);
         return false;
     }
     forget(r);
-    r->p = blanks(r->p);
+    r->p = stance_json_blanks(r->p);
     if (*r->p == close) {
         r->p++;
         r->depth--;
@@ -580,10 +250,10 @@ static bool next(struct stance_json *r, unsigned char open, unsigned char close,
     }
     if (!r->first) {
         if (*r->p != ',') {
-            unexpected(r, what);
+            stance_json_unexpected(r, what);
             return false;
         }
-        r->p = blanks(r->p + 1);
+        r->p = stance_json_blanks(r->p + 1);
     }
     r->first = false;
     return true;
@@ -601,24 +271,7 @@ bool stance_json_next_item(struct stance_json *r)
 
 bool stance_json_number(struct stance_json *r, struct stance_json_number *out)
 {
-    const unsigned char *head;
-    struct decimal       d;
-    double               v;
-
-    if (!want(r, STANCE_JSON_NUMBER))
-        return false;
-    head = r->p;
-    if (!scan_number(r, &d))
-        return false;
-    v = decimal_value(r, head, &d);
-    if (failed(r))
-        return false;
-    *out = (struct stance_json_number){ .f64 = v };
-    if (d.whole && d.exact && d.m <= (uint64_t)INT64_MAX + d.negative) {
-        out->integer = true;
-        out->i64     = d.negative ? (int64_t)(0 - d.m) : (int64_t)d.m;
-    }
-    return true;
+    return want(r, STANCE_JSON_NUMBER) && stance_json_scan_number(r, out);
 }
 
 double stance_json_f64(struct stance_json *r)
@@ -671,7 +324,7 @@ struct stance_json_text stance_json_string(struct stance_json *r)
 {
     struct stance_json_text text = { "", 0 };
 
-    if (want(r, STANCE_JSON_STRING) && !scan_string(r, &text))
+    if (want(r, STANCE_JSON_STRING) && !stance_json_scan_string(r, &text))
         text = (struct stance_json_text){ "", 0 };
     return text;
 }
@@ -680,14 +333,14 @@ struct stance_json_text stance_json_string(struct stance_json *r)
 static bool skip_scalar(struct stance_json *r)
 {
     switch (*r->p) {
-    case '"': return scan_string(r, NULL);
+    case '"': return stance_json_scan_string(r, NULL);
     case 't': return literal(r, "true");
     case 'f': return literal(r, "false");
     case 'n': return literal(r, "null");
     default:
-        if (is_digit(*r->p))
-            return skip_number(r);
-        return stance_json_peek(r) == STANCE_JSON_NUMBER && skip_number(r);
+        if (stance_json_is_digit(*r->p))
+            return stance_json_skip_number(r);
+        return stance_json_peek(r) == STANCE_JSON_NUMBER && stance_json_skip_number(r);
     }
 }
 
@@ -696,18 +349,18 @@ void stance_json_skip(struct stance_json *r)
     int  base  = r->depth;
     bool value = true; /* a value is due; else a comma or a closing bracket */
 
-    if (failed(r))
+    if (stance_json_failed(r))
         return;
     r->first = false;
     do {
-        r->p = blanks(r->p);
+        r->p = stance_json_blanks(r->p);
         if (value) {
             unsigned char c = *r->p;
 
             if (c == '{' || c == '[') {
                 if (!push(r))
                     return;
-                r->p = blanks(r->p);
+                r->p = stance_json_blanks(r->p);
                 if (*r->p == c + 2) { /* '}' is '{' + 2, ']' is '[' + 2 */
                     r->p++;
                     r->depth--;
@@ -726,7 +379,7 @@ void stance_json_skip(struct stance_json *r)
             if (*r->p == ',') {
                 r->p++;
                 if (open == '{') {
-                    r->p = blanks(r->p);
+                    r->p = stance_json_blanks(r->p);
                     if (!scan_key(r, NULL))
                         return;
                 }
@@ -736,7 +389,7 @@ void stance_json_skip(struct stance_json *r)
                 r->depth--;
                 forget(r);
             } else {
-                unexpected(r, open == '{' ? "',' or '}'" : "',' or ']'");
+                stance_json_unexpected(r, open == '{' ? "',' or '}'" : "',' or ']'");
                 return;
             }
         }
@@ -745,12 +398,12 @@ void stance_json_skip(struct stance_json *r)
 
 stance_status stance_json_finish(struct stance_json *r, struct stance_error *err)
 {
-    if (!failed(r)) {
-        r->p = blanks(r->p);
+    if (!stance_json_failed(r)) {
+        r->p = stance_json_blanks(r->p);
         if (r->depth > 0)
             stance_json_refuse(r, STANCE_ERR_INTERNAL, "not read to its end");
         else if (r->p < r->end)
-            malformed(r, "the document ends before this");
+            MALFORMED(r, "the document ends before this");
     }
     return stance_json_status(r, err);
 }

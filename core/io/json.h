@@ -38,7 +38,7 @@ enum stance_json_kind {
     STANCE_JSON_OBJECT
 };
 
-/** UTF-8, not zero-terminated; may hold zeros. Valid until the reader's next string or key. */
+/** UTF-8, not zero-terminated; may hold zeros. Valid until the next call that reads on. */
 struct stance_json_text { const char *s; size_t len; };
 
 /** f64 is the binary64 nearest to the text; i64 is its value where `integer` says so: written

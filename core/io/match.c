@@ -68,7 +68,8 @@ static void add_list(struct stance_string *text, const char *what, const struct 
 {
     if (count == 0)
         return;
-    stance_string_add(text, "%s%s: %s", text->len > 0 ? "; " : "", what, list->s != NULL ? list->s : "");
+    stance_string_add(text, "%s%s: %s", text->len > 0 ? "; " : "", what,
+                      list->s != NULL ? list->s : "");
     if (count > TOLD_MAX)
         stance_string_add(text, " and %zu more", count - TOLD_MAX);
 }
@@ -83,8 +84,9 @@ static stance_status judge(const struct stance_tensors *t, const struct stance_w
 
     if (n > 0 && m->loaded == 0 && f->n_misshapen == 0)
         return STANCE_FAIL(err, STANCE_ERR_INVAL,
-                           "%s: nothing in it matches the model, which wants for instance %s; the file "
-                           "has for instance %s", path, wanted[0].name, stance_tensors_at(t, 0)->name);
+                           "%s: nothing in it matches the model, which wants for instance %s; the "
+                           "file has for instance %s",
+                           path, wanted[0].name, stance_tensors_at(t, 0)->name);
     if (f->n_misshapen + f->n_missing + f->n_unexpected == 0)
         return STANCE_OK;
     add_list(&text, "shapes differ", &f->misshapen, f->n_misshapen);
@@ -146,9 +148,9 @@ static void compare(const struct stance_tensors *t, const struct stance_wanted *
     }
 }
 
-stance_status stance_tensors_match(const struct stance_tensors *t, const struct stance_wanted *wanted,
-                                   size_t n, const char *only, struct stance_match *out,
-                                   struct stance_error *err)
+stance_status stance_tensors_match(const struct stance_tensors *t,
+                                   const struct stance_wanted *wanted, size_t n, const char *only,
+                                   struct stance_match *out, struct stance_error *err)
 {
     size_t              count = stance_tensors_count(t);
     struct stance_match m     = { .stripped = stance_tensors_stripped(t) };

@@ -296,11 +296,13 @@ static bool global_stack(struct machine *m)
 
 static V *item(const V *list, size_t i, enum stance_pickle_kind kind)
 {
-    return i < list->u.list.count && list->u.list.item[i]->kind == kind ? list->u.list.item[i] : NULL;
+    V *v = i < list->u.list.count ? list->u.list.item[i] : NULL;
+
+    return v != NULL && v->kind == kind ? v : NULL;
 }
 
-/* ("storage", class, key, location, elements[, view]), view = (key, first, count) or None: the older
- * container lets a storage be a part of another one. */
+/* ("storage", class, key, location, elements[, view]), view = (key, first, count) or None: the
+ * older container lets a storage be a part of another one. */
 static bool persistent_id(struct machine *m)
 {
     const V                      *id = pop(m), *word, *class, *key, *elements, *view = NULL;
@@ -333,7 +335,8 @@ static bool persistent_id(struct machine *m)
                                          .count    = elements->u.i };
     view = item(id, 5, STANCE_PICKLE_TUPLE);
     if (view != NULL) {
-        const V *root = item(view, 0, STANCE_PICKLE_TEXT), *first = item(view, 1, STANCE_PICKLE_INT);
+        const V *root  = item(view, 0, STANCE_PICKLE_TEXT);
+        const V *first = item(view, 1, STANCE_PICKLE_INT);
         const V *count = item(view, 2, STANCE_PICKLE_INT);
 
         if (root == NULL || first == NULL || count == NULL || first->u.i < 0 || count->u.i < 0
@@ -350,8 +353,10 @@ static bool persistent_id(struct machine *m)
 /* (storage, offset, size, stride, ...): what follows does not change the values. */
 static V *rebuild_tensor(struct machine *m, const V *args)
 {
-    const V *storage = item(args, 0, STANCE_PICKLE_STORAGE), *offset = item(args, 1, STANCE_PICKLE_INT);
-    const V *size = item(args, 2, STANCE_PICKLE_TUPLE), *stride = item(args, 3, STANCE_PICKLE_TUPLE);
+    const V *storage = item(args, 0, STANCE_PICKLE_STORAGE);
+    const V *offset  = item(args, 1, STANCE_PICKLE_INT);
+    const V *size    = item(args, 2, STANCE_PICKLE_TUPLE);
+    const V *stride  = item(args, 3, STANCE_PICKLE_TUPLE);
     struct stance_pickle_tensor *t;
     V                           *v;
 

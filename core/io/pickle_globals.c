@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Inert ones are met in `meta` and `optimizer`: best scores are numpy scalars, hooks leave sets. None
- * of them can do harm, as none is ever called. */
+/* Inert ones are met in `meta` and `optimizer`: best scores are numpy scalars, hooks leave sets.
+ * None of them can do harm, as none is ever called. */
 static const struct { const char *module, *name; int global; } globals[] = {
     { "collections", "OrderedDict", STANCE_GLOBAL_DICT },
     { "collections", "defaultdict", STANCE_GLOBAL_DICT },

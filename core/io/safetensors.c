@@ -71,7 +71,8 @@ static void read_meta(struct stance_safetensors *s, struct stance_json *r)
         pair.value = keep(s, r, stance_json_string(r));
         if (pair.value == NULL)
             return;
-        if (!stance_grow((void **)&s->meta, &s->meta_capacity, s->meta_count + 1, sizeof *s->meta)) {
+        if (!stance_grow((void **)&s->meta, &s->meta_capacity, s->meta_count + 1,
+                         sizeof *s->meta)) {
             stance_json_refuse(r, STANCE_ERR_NOMEM, "metadata");
             return;
         }
@@ -87,7 +88,8 @@ static int64_t read_length(struct stance_json *r, const char *what)
     if (!stance_json_number(r, &n))
         return 0;
     if (!n.integer || n.i64 < 0) {
-        stance_json_refuse(r, STANCE_ERR_FORMAT, "%s: a whole number within 63 bits expected", what);
+        stance_json_refuse(r, STANCE_ERR_FORMAT, "%s: a whole number within 63 bits expected",
+                           what);
         return 0;
     }
     return n.i64;
@@ -105,8 +107,8 @@ static void read_entry(struct stance_json *r, struct stance_entry *e, struct ran
             e->dtype  = stance_dtype_of(word.s, word.len);
             have_type = true;
             if (e->dtype == STANCE_DTYPE_COUNT)
-                stance_json_refuse(r, STANCE_ERR_FORMAT, "tensor '%s': unknown type '%.*s'", e->name,
-                                   (int)(word.len < 40 ? word.len : 40), word.s);
+                stance_json_refuse(r, STANCE_ERR_FORMAT, "tensor '%s': unknown type '%.*s'",
+                                   e->name, (int)(word.len < 40 ? word.len : 40), word.s);
         } else if (stance_json_is(key, "shape")) {
             have_shape = true;
             e->rank    = 0;
@@ -130,8 +132,8 @@ static void read_entry(struct stance_json *r, struct stance_entry *e, struct ran
             }
             have_range = true;
             if (n != 2 || at[1] < at[0])
-                stance_json_refuse(r, STANCE_ERR_FORMAT, "tensor '%s': data_offsets are not [begin, end]",
-                                   e->name);
+                stance_json_refuse(r, STANCE_ERR_FORMAT,
+                                   "tensor '%s': data_offsets are not [begin, end]", e->name);
             *range = (struct range){ (size_t)at[0], (size_t)at[1], e->name };
         } else {
             stance_json_skip(r);
@@ -187,7 +189,8 @@ static stance_status check_ranges(struct range *range, size_t count, size_t head
         return STANCE_FAIL(err, STANCE_ERR_FORMAT,
                            "%s: cut short: the file has %zu bytes, its header needs %" PRIu64, name,
                            size, (uint64_t)header + needed);
-    qsort(range, count, sizeof *range, compare_ranges);
+    if (count > 0)
+        qsort(range, count, sizeof *range, compare_ranges);
     for (size_t i = 0; i < count; i++) {
         if (range[i].begin < at)
             return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: tensors '%s' and '%s' overlap", name,
@@ -200,8 +203,8 @@ static stance_status check_ranges(struct range *range, size_t count, size_t head
     }
     if (needed != size - header)
         return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                           "%s: too long: the file has %zu bytes, its header accounts for %zu", name,
-                           size, header + needed);
+                           "%s: too long: the file has %zu bytes, its header accounts for %zu",
+                           name, size, header + needed);
     return STANCE_OK;
 }
 
@@ -236,8 +239,8 @@ static stance_status parse(struct stance_safetensors *s, const char *name, struc
     memcpy(&length, s->map.data, 8);
     if (length > s->map.size - 8)
         return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                           "%s: the header claims %" PRIu64 " bytes, the file has %zu", name, length,
-                           s->map.size);
+                           "%s: the header claims %" PRIu64 " bytes, the file has %zu", name,
+                           length, s->map.size);
     if (length > STANCE_SAFETENSORS_HEADER_MAX)
         return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: a header of %" PRIu64 " bytes is beyond %d",
                            name, length, STANCE_SAFETENSORS_HEADER_MAX);

@@ -20,8 +20,8 @@ struct stance_safetensors;
 
 /** Maps a file and checks all of its header before anything is used: lengths, types, shapes,
  *  offsets, names; the elements are not touched. The file must not shrink while it is open.
- *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the file,
- *          the tensor and the reason, sizes found and needed); STANCE_ERR_NOMEM. */
+ *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the
+ *          file, the tensor and the reason, sizes found and needed); STANCE_ERR_NOMEM. */
 stance_status stance_safetensors_open(const char *path, struct stance_safetensors **out,
                                       struct stance_error *err) STANCE_MUST_CHECK;
 /** The same from memory, which is copied. @param name  stands for the file in messages */
@@ -55,8 +55,9 @@ const struct stance_pair *stance_safetensors_metas(const struct stance_safetenso
 struct stance_safetensors_out;
 
 /** Begins a file: declares all tensors, so that their elements can then be streamed. Written as
- *  "<path>.tmp" in the same folder until it is committed; an old file at @p path stays untouched till
- *  then. The bytes depend on the arguments only. Declare wide types first: elements then lie aligned.
+ *  "<path>.tmp" in the same folder until it is committed; an old file at @p path stays untouched
+ *  till then. The bytes depend on the arguments only. Declare wide types first: elements then lie
+ *  aligned.
  *  @param entries  name, dtype, rank and dim are read, data and bytes are not; copied
  *  @return STANCE_OK; STANCE_ERR_INVAL (a name twice, or reserved; a shape too large; not UTF-8);
  *          STANCE_ERR_IO; STANCE_ERR_NOMEM */
@@ -65,7 +66,8 @@ stance_status stance_safetensors_create(const char *path, const struct stance_en
                                         size_t meta_count, struct stance_safetensors_out **out,
                                         struct stance_error *err) STANCE_MUST_CHECK;
 /** Appends elements in the order of the declaration, in pieces of any size. After a failure only
- *  commit or abort may follow. @return STANCE_OK; STANCE_ERR_IO; STANCE_ERR_INVAL (more than declared) */
+ *  commit or abort may follow. @return STANCE_OK; STANCE_ERR_IO; STANCE_ERR_INVAL (more than
+ *  declared) */
 stance_status stance_safetensors_write(struct stance_safetensors_out *o, const void *data,
                                        size_t bytes, struct stance_error *err) STANCE_MUST_CHECK;
 /** Makes the file durable (fsync), gives it its name, makes that durable too, and frees @p o. After

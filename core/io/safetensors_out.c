@@ -59,7 +59,8 @@ static stance_status add_meta(struct stance_string *t, const struct stance_pair 
             return STANCE_FAIL(err, STANCE_ERR_INVAL, "metadata '%s': is not UTF-8", meta[i].key);
         for (size_t j = 0; j < i; j++)
             if (strcmp(meta[i].key, meta[j].key) == 0)
-                return STANCE_FAIL(err, STANCE_ERR_INVAL, "metadata '%s': stands twice", meta[i].key);
+                return STANCE_FAIL(err, STANCE_ERR_INVAL, "metadata '%s': stands twice",
+                                   meta[i].key);
         if (i > 0)
             stance_string_add(t, ",");
         add_quoted(t, meta[i].key);
@@ -86,9 +87,11 @@ static stance_status check_names(const struct stance_entry *entries, size_t coun
     for (size_t i = 0; i < count && status == STANCE_OK; i++) {
         names[i] = entries[i].name;
         if (strcmp(names[i], "__metadata__") == 0)
-            status = STANCE_FAIL(err, STANCE_ERR_INVAL, "tensor '%s': the name is reserved", names[i]);
+            status = STANCE_FAIL(err, STANCE_ERR_INVAL, "tensor '%s': the name is reserved",
+                                 names[i]);
         else if (!is_utf8(names[i]))
-            status = STANCE_FAIL(err, STANCE_ERR_INVAL, "tensor '%s': the name is not UTF-8", names[i]);
+            status = STANCE_FAIL(err, STANCE_ERR_INVAL, "tensor '%s': the name is not UTF-8",
+                                 names[i]);
     }
     if (status == STANCE_OK)
         qsort(names, count, sizeof *names, compare_words);
@@ -283,8 +286,8 @@ stance_status stance_safetensors_commit(struct stance_safetensors_out *o, struct
         goto abort;
     }
     if (o->left > 0) {
-        status = STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: %" PRIu64 " bytes fewer than were declared",
-                             o->path, o->left);
+        status = STANCE_FAIL(err, STANCE_ERR_INVAL,
+                             "%s: %" PRIu64 " bytes fewer than were declared", o->path, o->left);
         goto abort;
     }
     status = flush(o, err);
@@ -307,8 +310,8 @@ stance_status stance_safetensors_commit(struct stance_safetensors_out *o, struct
             close(folder);
         goto abort;
     }
-    /* A new name is durable when its folder is. Some file systems cannot sync a folder (EINVAL): they
-     * are as safe as they get. */
+    /* A new name is durable when its folder is. Some file systems cannot sync a folder (EINVAL):
+     * they are as safe as they get. */
     if (fsync(folder) != 0 && errno != EINVAL)
         status = STANCE_FAIL(err, STANCE_ERR_IO, "%s: its folder: %s", o->path, strerror(errno));
     close(folder);

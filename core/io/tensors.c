@@ -61,8 +61,8 @@ static stance_status make_list(struct stance_tensors *t, struct stance_error *er
     qsort(t->by_name, t->count, sizeof *t->by_name, compare_names);
     for (size_t i = 1; i < t->count; i++)
         if (compare_names(&t->by_name[i - 1], &t->by_name[i]) == 0)
-            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: tensor '%s' stands twice in it", t->path,
-                               t->by_name[i]->name);
+            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: tensor '%s' stands twice in it",
+                               t->path, t->by_name[i]->name);
     return STANCE_OK;
 }
 
@@ -87,12 +87,14 @@ static stance_status open_map(struct stance_map *map, const char *path, struct s
     } else if (map->data[0] == '<') {
         stance_map_close(map);
         status = STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                             "%s: is a text that begins with '<', perhaps the error page of a failed "
-                             "download, not weights", path);
+                             "%s: is a text that begins with '<', perhaps the error page of a "
+                             "failed download, not weights",
+                             path);
     } else if (map->size > 8 && !stance_safetensors_looks(map->data, map->size)) {
         stance_map_close(map);
         status = STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                             "%s: neither a safetensors file nor one of PyTorch's torch.save()", path);
+                             "%s: neither a safetensors file nor one of PyTorch's torch.save()",
+                             path);
     } else {
         status = stance_safetensors_take(map, path, &t->safetensors, err);
     }

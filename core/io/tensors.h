@@ -16,11 +16,12 @@
 
 struct stance_tensors;
 
-/** Opens a weight file by its content, not by its suffix. Where every name begins with "module." (as
- *  parallel wrappers of PyTorch leave them), that is taken off and told as a log line.
- *  The file must not shrink while it is open.
+/** Opens a weight file by its content, not by its suffix. Where every name begins with "module."
+ *  (as parallel wrappers of PyTorch leave them), that is taken off and told as a log line. The file
+ *  must not shrink while it is open.
  *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (damaged, hostile, of
- *          another format or without any tensor; the text names file and reason); STANCE_ERR_NOMEM */
+ *          another format or without any tensor; the text names file and reason);
+ *          STANCE_ERR_NOMEM */
 stance_status stance_tensors_open(const char *path, struct stance_tensors **out,
                                   struct stance_error *err) STANCE_MUST_CHECK;
 /** The same from memory, which is copied. @param name  stands for the file in messages */
@@ -59,27 +60,30 @@ struct stance_wanted { const char *name; struct stance_shape shape; };
 
 /** What goes where. Entries belong to the file, the arrays to the match. */
 struct stance_match {
-    const struct stance_entry **entry; /**< [n] for each wanted tensor; NULL: it keeps its value */
-    size_t                      loaded;     /**< how many are not NULL */
-    size_t                     *not_loaded; /**< indices of the others: left out by @p only, or absent counters */
+    const struct stance_entry **entry;  /**< [n] for each wanted tensor; NULL: it keeps its value */
+    size_t                      loaded; /**< how many are not NULL */
+    size_t                     *not_loaded; /**< indices of the others: not of @p only, or absent
+                                             *   counters */
     size_t                      n_not_loaded;
     const struct stance_entry **ignored;    /**< of the file, that no wanted tensor took */
     size_t                      n_ignored;
     bool                        stripped;   /**< a common "module." was taken off */
-    bool                        completed;  /**< names of the file lacked @p only, which was put in front */
+    bool                        completed;  /**< the file's names lacked @p only: put in front */
 };
 
-/** Matches the tensors of a file with those of a model, all or nothing: a missing, an unexpected or a
- *  misshapen tensor is an error that lists them, with both shapes as 17x4x1x1, and so is a file of which
- *  nothing fits. Never an error: a missing or unexpected num_batches_tracked, and reserved names.
+/** Matches the tensors of a file with those of a model, all or nothing: a missing, an unexpected or
+ *  a misshapen tensor is an error that lists them, with both shapes as 17x4x1x1, and so is a file
+ *  of which nothing fits. Never an error: a missing or unexpected num_batches_tracked, and reserved
+ *  names.
  *
- *  @param only  NULL; or a prefix such as "backbone.": only wanted tensors of that prefix are loaded, and
- *               of the file what nobody wants is ignored. A file of which no name has the prefix (an
- *               ImageNet backbone) is read as if all had it.
+ *  @param only  NULL; or a prefix such as "backbone.": only wanted tensors of that prefix are
+ *               loaded, and of the file what nobody wants is ignored. A file of which no name has
+ *               the prefix (an ImageNet backbone) is read as if all had it.
  *  @param[out] out  stance_match_free() is due after success
  *  @return STANCE_OK; STANCE_ERR_SHAPE; STANCE_ERR_INVAL (names); STANCE_ERR_NOMEM */
-stance_status stance_tensors_match(const struct stance_tensors *t, const struct stance_wanted *wanted,
-                                   size_t n, const char *only, struct stance_match *out,
+stance_status stance_tensors_match(const struct stance_tensors *t,
+                                   const struct stance_wanted *wanted, size_t n, const char *only,
+                                   struct stance_match *out,
                                    struct stance_error *err) STANCE_MUST_CHECK;
 /** Accepts a zeroed one. */
 void stance_match_free(struct stance_match *m);

@@ -20,8 +20,8 @@ struct stance_torch {
     uint64_t             bytes; /* of all tensors */
 };
 
-/* How much larger than the file its tensors may be: a stride of 0, or many names for one storage, can
- * ask for any size. Nothing that trains comes near. */
+/* How much larger than the file its tensors may be: a stride of 0, or many names for one storage,
+ * can ask for any size. Nothing that trains comes near. */
 #define GROWTH_MAX 16
 
 #define SHOWN(text) (int)((text).len < 200 ? (text).len : 200), (text).s

@@ -2,8 +2,8 @@
  *
  * Weights that PyTorch's torch.save() wrote: the zip container (1.6 and later) and the older one of
  * consecutive pickles. Nothing of the file is run (io/pickle.h). The weights are the tensors of the
- * mapping under "state_dict" if there is such a key, else of the mapping itself; what is no tensor is
- * passed over. Source: PyTorch's torch/serialization.py. */
+ * mapping under "state_dict" if there is such a key, else of the mapping itself; what is no tensor
+ * is passed over. Source: PyTorch's torch/serialization.py. */
 #ifndef IO_TORCH_H
 #define IO_TORCH_H
 
@@ -15,8 +15,8 @@
 struct stance_torch;
 
 /** Opens a file, checks and gathers its tensors: views and strides become plain C order.
- *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the file
- *          and the reason); STANCE_ERR_NOMEM */
+ *  @return STANCE_OK; STANCE_ERR_INPUT (cannot be opened); STANCE_ERR_FORMAT (the text names the
+ *          file and the reason); STANCE_ERR_NOMEM */
 stance_status stance_torch_open(const char *path, struct stance_torch **out,
                                 struct stance_error *err) STANCE_MUST_CHECK;
 /** The same from memory, which is copied. @param name  stands for the file in messages */

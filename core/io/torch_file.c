@@ -48,11 +48,13 @@ static stance_status list_storages(struct stance_torch_file *f, struct stance_er
 
         if (kept > 0 && compare_storages(s, last) == 0) {
             if (s->dtype != last->dtype || s->elements != last->elements)
-                return STANCE_FAIL(err, STANCE_ERR_FORMAT, "storage '%.*s' has two descriptions", (int)(s->key.len < 100 ? s->key.len : 100), s->key.s);
+                return STANCE_FAIL(err, STANCE_ERR_FORMAT, "storage '%.*s' has two descriptions",
+                                   (int)(s->key.len < 100 ? s->key.len : 100), s->key.s);
             continue;
         }
         if (s->elements > INT64_MAX / 8)
-            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "a storage claims %" PRId64 " elements", s->elements);
+            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "a storage claims %" PRId64 " elements",
+                               s->elements);
         f->storage[kept++] = *s;
     }
     f->storages = kept;
@@ -142,11 +144,13 @@ static stance_status read_storages(struct stance_torch_file *f, size_t at,
         memcpy(&count, f->map->data + at, 8);
         if (count != s->elements)
             return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                               "storage %zu has %" PRId64 " elements, its tensors say %" PRId64, i, count, s->elements);
+                               "storage %zu has %" PRId64 " elements, its tensors say %" PRId64, i,
+                               count, s->elements);
         bytes = (size_t)count * stance_dtype_size(s->dtype);
         if (bytes > left - 8)
             return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                               "cut short: storage %zu of %zu needs %zu bytes, %zu are left", i + 1, keys->u.list.count, bytes, left - 8);
+                               "cut short: storage %zu of %zu needs %zu bytes, %zu are left", i + 1,
+                               keys->u.list.count, bytes, left - 8);
         s->data = f->map->data + at + 8;
         at += 8 + bytes;
     }

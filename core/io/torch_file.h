@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two containers of PyTorch's files give to torch.c: a pickle, and bytes by storage key. */
+ * What the two containers of PyTorch's files give to torch.c: a pickle, bytes by storage key. */
 #ifndef IO_TORCH_FILE_H
 #define IO_TORCH_FILE_H
 

@@ -30,13 +30,15 @@ static stance_status read_member(struct stance_torch_file *f, zip_uint64_t index
         status = STANCE_FAIL(err, STANCE_ERR_FORMAT, "member '%s': %s", member,
                              zip_file_strerror(file));
     else if (at < size || n > 0)
-        status = STANCE_FAIL(err, STANCE_ERR_FORMAT, "member '%s' has not the size it claims", member);
+        status = STANCE_FAIL(err, STANCE_ERR_FORMAT, "member '%s' has not the size it claims",
+                             member);
     zip_fclose(file);
     return status;
 }
 
 /* Size of a member that is stored as it is, as torch.save() does. What is not compressed cannot be
- * larger than the file, and all of them together cannot either: that bounds what a file may ask for. */
+ * larger than the file, and all of them together cannot either: that bounds what a file may ask
+ * for. */
 static stance_status member_size(struct stance_torch_file *f, zip_uint64_t index, size_t *size,
                                  struct stance_error *err)
 {
@@ -49,9 +51,11 @@ static stance_status member_size(struct stance_torch_file *f, zip_uint64_t index
         return STANCE_FAIL(err, STANCE_ERR_FORMAT, "a member is damaged");
     if (st.comp_method != ZIP_CM_STORE || st.size != st.comp_size)
         return STANCE_FAIL(err, STANCE_ERR_FORMAT,
-                           "member '%s' is compressed; torch.save() stores members as they are", st.name);
+                           "member '%s' is compressed; torch.save() stores members as they are",
+                           st.name);
     if (st.size > f->map->size - f->loaded)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "its members claim more bytes than the file has");
+        return STANCE_FAIL(err, STANCE_ERR_FORMAT,
+                           "its members claim more bytes than the file has");
     f->loaded += st.size;
     *size = (size_t)st.size;
     return STANCE_OK;

@@ -43,10 +43,12 @@ static stance_status check_table(const struct stance_param *table, size_t size, 
         size_t need = field_size(p->type);
 
         if (need == 0)
-            return STANCE_FAIL(err, STANCE_ERR_ABI, "%s '%s' is of type %d, which this stance does not know", what,
+            return STANCE_FAIL(err, STANCE_ERR_ABI,
+                               "%s '%s' is of type %d, which this stance does not know", what,
                                p->name, (int)p->type);
         if (p->offset > size || size - p->offset < need)
-            return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s '%s' lies outside its %zu bytes", what, p->name, size);
+            return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s '%s' lies outside its %zu bytes", what,
+                               p->name, size);
         if (p->dflt == NULL || p->doc == NULL || p->unit == NULL
             || (p->type == STANCE_PARAM_TYPE_ENUM && p->choices == NULL))
             return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s '%s' is not described", what, p->name);
@@ -73,7 +75,12 @@ static const char *missing_function(const struct stance_plugin *p)
         NEED(dataset, open); NEED(dataset, close); NEED(dataset, pose); NEED(dataset, count);
         NEED(dataset, sample); NEED(dataset, image);
         break;
-    case STANCE_KIND_TASK: NEED(task, open); NEED(task, close); NEED(task, fields); NEED(task, load); break;
+    case STANCE_KIND_TASK:
+        NEED(task, open);
+        NEED(task, close);
+        NEED(task, fields);
+        NEED(task, load);
+        break;
     case STANCE_KIND_DEVICE:
         NEED(device, open); NEED(device, close); NEED(device, alloc); NEED(device, release);
         NEED(device, reorder);
@@ -91,22 +98,24 @@ static bool empty(const char *text)
     return text == NULL || *text == '\0';
 }
 
-stance_status stance_plugin_check(const struct stance_plugin *p, enum stance_kind kind, const char *name,
-                                  struct stance_error *err)
+stance_status stance_plugin_check(const struct stance_plugin *p, enum stance_kind kind,
+                                  const char *name, struct stance_error *err)
 {
     const char   *lacks;
     stance_status status;
 
     if (p->abi != STANCE_PLUGIN_ABI)
-        return STANCE_FAIL(err, STANCE_ERR_ABI, "built for plugin ABI %u, this stance has %d", (unsigned)p->abi,
-                           STANCE_PLUGIN_ABI);
+        return STANCE_FAIL(err, STANCE_ERR_ABI, "built for plugin ABI %u, this stance has %d",
+                           (unsigned)p->abi, STANCE_PLUGIN_ABI);
     if (p->size < SIZE_MIN)
-        return STANCE_FAIL(err, STANCE_ERR_ABI, "its descriptor has %u bytes, ABI %d has %zu at least",
+        return STANCE_FAIL(err, STANCE_ERR_ABI,
+                           "its descriptor has %u bytes, ABI %d has %zu at least",
                            (unsigned)p->size, STANCE_PLUGIN_ABI, SIZE_MIN);
     if (p->kind != kind)
-        return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "is a %s by its file name and a %s by its descriptor",
-                           stance_kind_word(kind),
-                           stance_kind_word(p->kind) != NULL ? stance_kind_word(p->kind) : "thing unknown");
+        return STANCE_FAIL(
+            err, STANCE_ERR_PLUGIN, "is a %s by its file name and a %s by its descriptor",
+            stance_kind_word(kind),
+            stance_kind_word(p->kind) != NULL ? stance_kind_word(p->kind) : "thing unknown");
     if (is_unstable(kind) && p->unstable_abi != STANCE_UNSTABLE_ABI)
         return STANCE_FAIL(err, STANCE_ERR_ABI, "built for %s interface %u, this stance has %d",
                            stance_kind_word(kind), (unsigned)p->unstable_abi, STANCE_UNSTABLE_ABI);

@@ -39,7 +39,8 @@ void *stance_plugin_config_copy(const struct stance_plugin *plugin, const void *
     return copy;
 }
 
-int stance_settings_next(const char **text, char *key, size_t key_size, char *value, size_t value_size)
+int stance_settings_next(const char **text, char *key, size_t key_size, char *value,
+                         size_t value_size)
 {
     const char *c     = *text, *equals = NULL, *end;
     int         depth = 0;
@@ -51,7 +52,8 @@ int stance_settings_next(const char **text, char *key, size_t key_size, char *va
         if (*end == '=' && equals == NULL)
             equals = end;
     }
-    if (equals == NULL || equals == c || (size_t)(equals - c) >= key_size || (size_t)(end - equals - 1) >= value_size)
+    if (equals == NULL || equals == c || (size_t)(equals - c) >= key_size
+        || (size_t)(end - equals - 1) >= value_size)
         return -1;
     memcpy(key, c, (size_t)(equals - c));
     key[equals - c] = '\0';
@@ -61,8 +63,8 @@ int stance_settings_next(const char **text, char *key, size_t key_size, char *va
     return 1;
 }
 
-stance_status stance_plugin_config_set(const struct stance_plugin *plugin, void *config, const char *settings,
-                                       struct stance_error *err)
+stance_status stance_plugin_config_set(const struct stance_plugin *plugin, void *config,
+                                       const char *settings, struct stance_error *err)
 {
     const char   *word = stance_kind_word(plugin->kind), *rest = settings;
     char          key[64], value[STANCE_TEXT_MAX + 1];
@@ -75,13 +77,15 @@ stance_status stance_plugin_config_set(const struct stance_plugin *plugin, void 
             return stance_error_prefix(err, status, "%s '%s'", word, plugin->name);
     }
     if (more < 0)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s '%s': '%s' is not of the form key=value,key=value", word,
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s '%s': '%s' is not of the form key=value,key=value", word,
                            plugin->name, settings);
     return STANCE_OK;
 }
 
-stance_status stance_instance_new(struct stance_registry *reg, enum stance_kind kind, const char *spec,
-                                  struct stance_instance *out, struct stance_error *err)
+stance_status stance_instance_new(struct stance_registry *reg, enum stance_kind kind,
+                                  const char *spec, struct stance_instance *out,
+                                  struct stance_error *err)
 {
     size_t                      len = strcspn(spec, ":");
     char                        name[128];

@@ -25,19 +25,20 @@ struct stance_search {
 };
 
 /** Fills @p s from @p path and the environment (see stance_registry_new()). */
-stance_status stance_search_init(struct stance_search *s, struct stance_arena *arena, const char *path,
-                                 struct stance_error *err);
+stance_status stance_search_init(struct stance_search *s, struct stance_arena *arena,
+                                 const char *path, struct stance_error *err);
 void stance_search_clear(struct stance_search *s);
 
 /** Looks for the file of @p stem in folder number @p i: FOLDER/STEM.so, or in a build folder, where
- *  libtool puts STEM.la beside it, FOLDER/.libs/STEM.so. @return whether there is one; @p file has its
- *  path, STANCE_FILE_MAX bytes. */
+ *  libtool puts STEM.la beside it, FOLDER/.libs/STEM.so. @return whether there is one; @p file has
+ *  its path, STANCE_FILE_MAX bytes. */
 bool stance_search_file(const struct stance_search *s, size_t i, const char *stem, char *file);
 
 /** Calls @p found for every plugin file of the path: by folder, in the order of their names.
  *  @param kind  STANCE_KIND_COUNT: all kinds. */
 stance_status stance_search_each(const struct stance_search *s, enum stance_kind kind,
-                                 stance_status (*found)(void *ctx, const char *stem, const char *file),
+                                 stance_status (*found)(void *ctx, const char *stem,
+                                                        const char *file),
                                  void *ctx, struct stance_error *err);
 
 /** Whether $STANCE_PLUGIN_BLOCKLIST names @p stem. */
@@ -51,25 +52,27 @@ bool stance_stem_split(const char *stem, enum stance_kind *kind, const char **na
 /** Joins a stem; false when @p name cannot be a plugin's. */
 bool stance_stem_join(enum stance_kind kind, const char *name, char stem[STANCE_STEM_MAX]);
 
-/* ---- loader.c: libltdl; the caller holds the registry's lock ---------------------------------- */
+/* ---- loader.c: libltdl; the caller holds the registry's lock ------------------------------ */
 
 /** Starts libltdl once in the life of the process. */
 stance_status stance_loader_start(struct stance_error *err);
 
 /** Opens @p file and finds its descriptor, which is not looked at yet.
  *  Every symbol is bound now: what is missing is told by the linker's own words, with the file. */
-stance_status stance_loader_open(const char *file, lt_dlhandle *dl, const struct stance_plugin **plugin,
-                                 struct stance_error *err);
+stance_status stance_loader_open(const char *file, lt_dlhandle *dl,
+                                 const struct stance_plugin **plugin, struct stance_error *err);
 /** The same for a plugin linked into the program; @return false when there is none of that stem. */
-bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl, const struct stance_plugin **plugin);
+bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl,
+                                const struct stance_plugin **plugin);
 /** Calls @p found with the stem of every plugin linked into the program. */
-stance_status stance_loader_each_builtin(stance_status (*found)(void *ctx, const char *stem), void *ctx);
+stance_status stance_loader_each_builtin(stance_status (*found)(void *ctx, const char *stem),
+                                         void *ctx);
 
-/* ---- check.c ---------------------------------------------------------------------------------- */
+/* ---- check.c ------------------------------------------------------------------------------ */
 
-/** Whether a descriptor can be used: built for this interface, what its file name says, complete, and
- *  no parameter outside its config. */
-stance_status stance_plugin_check(const struct stance_plugin *p, enum stance_kind kind, const char *name,
-                                  struct stance_error *err);
+/** Whether a descriptor can be used: built for this interface, what its file name says, complete,
+ *  and no parameter outside its config. */
+stance_status stance_plugin_check(const struct stance_plugin *p, enum stance_kind kind,
+                                  const char *name, struct stance_error *err);
 
 #endif

@@ -28,8 +28,8 @@ stance_status stance_loader_start(struct stance_error *err)
 }
 
 #ifdef __ELF__
-/* A file that a copy has not finished maps well and ends the process with SIGBUS at the first touch of a
- * missing page. The section headers are the last thing in what linkers write. */
+/* A file that a copy has not finished maps well and ends the process with SIGBUS at the first touch
+ * of a missing page. The section headers are the last thing in what linkers write. */
 static bool is_cut_short(const char *file, off_t size)
 {
     ElfW(Ehdr) head;
@@ -52,7 +52,8 @@ static stance_status look(const char *file, struct stance_error *err)
     struct stat st;
 
     if (stat(file, &st) != 0)
-        return STANCE_FAIL(err, errno == ENOENT ? STANCE_ERR_NOENT : STANCE_ERR_PLUGIN, "%s: %s", file, strerror(errno));
+        return STANCE_FAIL(err, errno == ENOENT ? STANCE_ERR_NOENT : STANCE_ERR_PLUGIN, "%s: %s",
+                           file, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s: is not a file", file);
 #ifdef __ELF__
@@ -62,9 +63,10 @@ static stance_status look(const char *file, struct stance_error *err)
     return STANCE_OK;
 }
 
-/* Maps the file with every symbol bound. Libltdl binds at the first call, so that a missing function would
- * end the process in the middle of a run, and it says "file not found" whatever happened, because its
- * loaders overwrite each other's reasons. While this handle is held, libltdl's own is the same mapping. */
+/* Maps the file with every symbol bound. Libltdl binds at the first call, so that a missing
+ * function would end the process in the middle of a run, and it says "file not found" whatever
+ * happened, because its loaders overwrite each other's reasons. While this handle is held,
+ * libltdl's own is the same mapping. */
 static stance_status bind_now(const char *file, void **handle, struct stance_error *err)
 {
 #ifdef HAVE_DLOPEN
@@ -97,8 +99,8 @@ static void unbind(void *handle)
 #endif
 }
 
-stance_status stance_loader_open(const char *file, lt_dlhandle *dl, const struct stance_plugin **plugin,
-                                 struct stance_error *err)
+stance_status stance_loader_open(const char *file, lt_dlhandle *dl,
+                                 const struct stance_plugin **plugin, struct stance_error *err)
 {
     void         *bound = NULL;
     lt_dladvise   advise;
@@ -124,8 +126,9 @@ stance_status stance_loader_open(const char *file, lt_dlhandle *dl, const struct
     if (*plugin == NULL) {
         const lt_dlinfo *info = lt_dlgetinfo(handle);
 
-        status = STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s: is not a plugin of stance: it has no symbol %s_LTX_" SYMBOL,
-                             file, info != NULL && info->name != NULL ? info->name : "");
+        status = STANCE_FAIL(err, STANCE_ERR_PLUGIN,
+                             "%s: is not a plugin of stance: it has no symbol %s_LTX_" SYMBOL, file,
+                             info != NULL && info->name != NULL ? info->name : "");
         lt_dlclose(handle);
         goto unbind;
     }
@@ -135,7 +138,8 @@ unbind:
     return status;
 }
 
-bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl, const struct stance_plugin **plugin)
+bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl,
+                                const struct stance_plugin **plugin)
 {
     lt_dladvise advise;
     lt_dlhandle handle = NULL;
@@ -156,8 +160,8 @@ bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl, const struct 
     return true;
 }
 
-/* lt_dlpreload_open() passes its callback nothing but the handle; the lock of the registry, which the
- * caller holds, guards this. */
+/* lt_dlpreload_open() passes its callback nothing but the handle; the lock of the registry, which
+ * the caller holds, guards this. */
 static struct {
     stance_status (*found)(void *ctx, const char *stem);
     void         *ctx;
@@ -177,11 +181,13 @@ static int each_preloaded(lt_dlhandle handle)
     return 0;
 }
 
-stance_status stance_loader_each_builtin(stance_status (*found)(void *ctx, const char *stem), void *ctx)
+stance_status stance_loader_each_builtin(stance_status (*found)(void *ctx, const char *stem),
+                                         void *ctx)
 {
     walk.found  = found;
     walk.ctx    = ctx;
     walk.status = STANCE_OK;
-    lt_dlpreload_open(NULL, each_preloaded); /* fails when nothing was preloaded: then there is nothing */
+    lt_dlpreload_open(NULL,
+                      each_preloaded); /* fails when nothing was preloaded: then there is nothing */
     return walk.status;
 }

@@ -20,7 +20,7 @@ struct entry {
     struct entry               *next;
     lt_dlhandle                 dl;
     const struct stance_plugin *plugin;
-    const char                 *stem, *file; /* file is NULL for a built-in one; in the registry's arena */
+    const char *stem, *file; /* file is NULL for a built-in one; in the registry's arena */
     bool                        resident;
     bool                        found; /* by its name on the path, not opened by its file alone */
 };
@@ -35,8 +35,8 @@ struct stance_registry {
     size_t                list_n, list_capacity;
 };
 
-/* Libltdl keeps its state in globals and is not thread-safe: every call to it, and every walk of a list
- * of open plugins, holds this. */
+/* Libltdl keeps its state in globals and is not thread-safe: every call to it, and every walk of a
+ * list of open plugins, holds this. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static stance_status join_path(struct stance_registry *reg, struct stance_error *err)
@@ -54,7 +54,8 @@ static stance_status join_path(struct stance_registry *reg, struct stance_error 
     return STANCE_OK;
 }
 
-stance_status stance_registry_new(const char *path, struct stance_registry **out, struct stance_error *err)
+stance_status stance_registry_new(const char *path, struct stance_registry **out,
+                                  struct stance_error *err)
 {
     struct stance_registry *reg = stance_calloc(1, sizeof *reg);
     stance_status           status;
@@ -112,7 +113,8 @@ const char *stance_registry_path(const struct stance_registry *reg)
     return reg->path_text;
 }
 
-const char *stance_registry_file(const struct stance_registry *reg, const struct stance_plugin *plugin)
+const char *stance_registry_file(const struct stance_registry *reg,
+                                 const struct stance_plugin *plugin)
 {
     const char *file = STANCE_BUILT_IN;
 
@@ -124,8 +126,8 @@ const char *stance_registry_file(const struct stance_registry *reg, const struct
     return file;
 }
 
-/* Opens a plugin's file, or the built-in one for file NULL, or finds it open. A built-in one that is not
- * there leaves *out NULL with STANCE_OK. Under the lock. */
+/* Opens a plugin's file, or the built-in one for file NULL, or finds it open. A built-in one that
+ * is not there leaves *out NULL with STANCE_OK. Under the lock. */
 static stance_status open_entry(struct stance_registry *reg, const char *stem, const char *file,
                                 struct entry **out, struct stance_error *err)
 {
@@ -167,7 +169,8 @@ static stance_status open_entry(struct stance_registry *reg, const char *stem, c
         goto close_file;
     }
     /* oneDNN, cuDNN and MPI keep threads, thread data and exit handlers: their code must stay. */
-    e->resident = (kind == STANCE_KIND_DEVICE || kind == STANCE_KIND_COMM) && lt_dlmakeresident(e->dl) == 0;
+    e->resident = (kind == STANCE_KIND_DEVICE || kind == STANCE_KIND_COMM)
+                  && lt_dlmakeresident(e->dl) == 0;
     STANCE_LOG(STANCE_LOG_DEBUG, "opened %s version %s from %s", stem, e->plugin->version,
                file != NULL ? file : STANCE_BUILT_IN);
     e->next   = reg->open;
@@ -200,7 +203,8 @@ static void add_known(struct known *known, const char *stem)
         || known->n == (int)(sizeof known->names / sizeof *known->names)
         || stance_search_blocked(known->search, stem))
         return;
-    memmove(known->names + at + 1, known->names + at, (size_t)(known->n - at) * sizeof *known->names);
+    memmove(known->names + at + 1, known->names + at,
+            (size_t)(known->n - at) * sizeof *known->names);
     strcpy(known->names[at], name);
     known->n++;
 }
@@ -246,16 +250,16 @@ static stance_status not_found(const struct stance_registry *reg, enum stance_ki
     else if (known->n > 0)
         status = STANCE_FAIL(err, STANCE_ERR_NOENT, "not found; known: %s", known->text.s);
     else
-        status = STANCE_FAIL(err, STANCE_ERR_NOENT, "not found; the path %s has no %s plugin", reg->path_text,
-                             stance_kind_word(kind));
+        status = STANCE_FAIL(err, STANCE_ERR_NOENT, "not found; the path %s has no %s plugin",
+                             reg->path_text, stance_kind_word(kind));
 free_known:
     stance_string_free(&known->text);
     stance_free(known);
     return status;
 }
 
-/* The first file of the path wins; the others are told, because a stale plugin of the same name is hard to
- * find otherwise. */
+/* The first file of the path wins; the others are told, because a stale plugin of the same name is
+ * hard to find otherwise. */
 static stance_status find_on_path(struct stance_registry *reg, const char *stem, struct entry **out,
                                   struct stance_error *err)
 {
@@ -272,8 +276,9 @@ static stance_status find_on_path(struct stance_registry *reg, const char *stem,
     return open_entry(reg, stem, file, out, err);
 }
 
-stance_status stance_registry_find(struct stance_registry *reg, enum stance_kind kind, const char *name,
-                                   const struct stance_plugin **out, struct stance_error *err)
+stance_status stance_registry_find(struct stance_registry *reg, enum stance_kind kind,
+                                   const char *name, const struct stance_plugin **out,
+                                   struct stance_error *err)
 {
     char          stem[STANCE_STEM_MAX];
     struct entry *e;
@@ -315,17 +320,21 @@ stance_status stance_registry_open(struct stance_registry *reg, const char *file
 
     base = base != NULL ? base + 1 : file;
     len  = strlen(base);
-    if (len <= tail || len - tail >= sizeof stem || strcmp(base + len - tail, STANCE_PLUGIN_SUFFIX) != 0)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the file of a plugin is called <kind>_<name>.so", file);
+    if (len <= tail || len - tail >= sizeof stem
+        || strcmp(base + len - tail, STANCE_PLUGIN_SUFFIX) != 0)
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s: the file of a plugin is called <kind>_<name>.so", file);
     memcpy(stem, base, len - tail);
     stem[len - tail] = '\0';
     if (!stance_stem_split(stem, &kind, &name))
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the file of a plugin is called <kind>_<name>.so", file);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s: the file of a plugin is called <kind>_<name>.so", file);
     while (file[0] == '.' && file[1] == '/')
         file += 2;
     /* Without a slash the linker would look for it elsewhere. */
     if ((*file != '/' && getcwd(here, sizeof here) == NULL)
-        || snprintf(path, sizeof path, "%s%s%s", here, *file != '/' ? "/" : "", file) >= (int)sizeof path)
+        || snprintf(path, sizeof path, "%s%s%s", here, *file != '/' ? "/" : "", file)
+               >= (int)sizeof path)
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the path is too long", file);
     pthread_mutex_lock(&lock);
     status = open_entry(reg, stem, path, &e, err);
@@ -335,7 +344,7 @@ stance_status stance_registry_open(struct stance_registry *reg, const char *file
     return status;
 }
 
-/* ---- the listing ------------------------------------------------------------------------------ */
+/* ---- the listing -------------------------------------------------------------------------- */
 
 struct listing_walk {
     struct stance_registry *reg;
@@ -348,7 +357,8 @@ static stance_status no_room(struct listing_walk *w)
     return STANCE_FAIL(w->err, STANCE_ERR_NOMEM, "list of plugins");
 }
 
-static const struct stance_listing *listed(const struct stance_registry *reg, enum stance_kind kind, const char *name)
+static const struct stance_listing *listed(const struct stance_registry *reg, enum stance_kind kind,
+                                           const char *name)
 {
     for (size_t i = 0; i < reg->list_n; i++)
         if (reg->list[i].kind == kind && strcmp(reg->list[i].name, name) == 0)
@@ -363,8 +373,10 @@ static bool insert(struct stance_registry *reg, const struct stance_listing *row
 
     if (!stance_grow((void **)&reg->list, &reg->list_capacity, reg->list_n + 1, sizeof *reg->list))
         return false;
-    while (at > 0 && (reg->list[at - 1].kind > row->kind
-                      || (reg->list[at - 1].kind == row->kind && strcmp(reg->list[at - 1].name, row->name) > 0)))
+    while (at > 0
+           && (reg->list[at - 1].kind > row->kind
+               || (reg->list[at - 1].kind == row->kind
+                   && strcmp(reg->list[at - 1].name, row->name) > 0)))
         at--;
     memmove(reg->list + at + 1, reg->list + at, (reg->list_n - at) * sizeof *reg->list);
     reg->list[at] = *row;
@@ -406,7 +418,8 @@ static stance_status add_row(struct listing_walk *w, const char *stem, const cha
     row.name   = stance_arena_strdup(reg->list_arena, name);
     row.file   = file != NULL ? stance_arena_strdup(reg->list_arena, file) : STANCE_BUILT_IN;
     row.reason = reason != NULL ? stance_arena_strdup(reg->list_arena, reason) : NULL;
-    if (row.name == NULL || row.file == NULL || (reason != NULL && row.reason == NULL) || !insert(reg, &row))
+    if (row.name == NULL || row.file == NULL || (reason != NULL && row.reason == NULL)
+        || !insert(reg, &row))
         return no_room(w);
     return STANCE_OK;
 }
@@ -418,14 +431,15 @@ static stance_status list_file(void *ctx, const char *stem, const char *file)
 
 struct stems { struct stance_string text; enum stance_kind kind; };
 
-/* Collected first: opening a plugin from within libltdl's own walk would change what it walks over. */
+/* Collected first: opening a plugin within libltdl's own walk would change what it walks over. */
 static stance_status collect_builtin(void *ctx, const char *stem)
 {
     struct stems    *stems = ctx;
     enum stance_kind kind;
     const char      *name;
 
-    if (stance_stem_split(stem, &kind, &name) && (stems->kind == STANCE_KIND_COUNT || stems->kind == kind))
+    if (stance_stem_split(stem, &kind, &name)
+        && (stems->kind == STANCE_KIND_COUNT || stems->kind == kind))
         stance_string_add(&stems->text, "%s\n", stem);
     return STANCE_OK;
 }
@@ -438,7 +452,8 @@ static stance_status list_builtin(struct listing_walk *w)
     stance_loader_each_builtin(collect_builtin, &stems);
     if (stems.text.failed)
         status = no_room(w);
-    for (char *stem = stems.text.s, *end; status == STANCE_OK && stem != NULL && *stem != '\0'; stem = end + 1) {
+    for (char *stem = stems.text.s, *end; status == STANCE_OK && stem != NULL && *stem != '\0';
+         stem       = end + 1) {
         end  = strchr(stem, '\n');
         *end = '\0';
         status = add_row(w, stem, NULL);
@@ -458,7 +473,8 @@ stance_status stance_registry_list(struct stance_registry *reg, enum stance_kind
     stance_arena_free(reg->list_arena);
     reg->list_n     = 0;
     reg->list_arena = stance_arena_new(4096);
-    status = reg->list_arena != NULL ? stance_search_each(&reg->search, kind, list_file, &w, err) : no_room(&w);
+    status = reg->list_arena != NULL ? stance_search_each(&reg->search, kind, list_file, &w, err)
+                                     : no_room(&w);
     if (status == STANCE_OK)
         status = list_builtin(&w);
     if (status == STANCE_OK) {

@@ -12,6 +12,7 @@
 const char *stance_registry_path(const struct stance_registry *reg);
 
 /** Path of the file that @p plugin was opened from, or STANCE_BUILT_IN; owned by the registry. */
-const char *stance_registry_file(const struct stance_registry *reg, const struct stance_plugin *plugin);
+const char *stance_registry_file(const struct stance_registry *reg,
+                                 const struct stance_plugin *plugin);
 
 #endif

@@ -61,8 +61,9 @@ bool stance_stem_join(enum stance_kind kind, const char *name, char stem[STANCE_
            && snprintf(stem, STANCE_STEM_MAX, "%s_%s", word, name) < STANCE_STEM_MAX;
 }
 
-/* Adds the folder of len bytes at text. What cannot be a folder is passed over: it has no plugins. */
-static bool add_folder(struct stance_search *s, struct stance_arena *arena, const char *text, size_t len)
+/* Adds the folder of len bytes at text. What cannot be a folder has no plugins. */
+static bool add_folder(struct stance_search *s, struct stance_arena *arena, const char *text,
+                       size_t len)
 {
     char        here[STANCE_FILE_MAX] = "";
     char        folder[2 * STANCE_FILE_MAX];
@@ -116,8 +117,8 @@ static bool add_user_folder(struct stance_search *s, struct stance_arena *arena)
     return add_folder(s, arena, folder, (size_t)len);
 }
 
-stance_status stance_search_init(struct stance_search *s, struct stance_arena *arena, const char *path,
-                                 struct stance_error *err)
+stance_status stance_search_init(struct stance_search *s, struct stance_arena *arena,
+                                 const char *path, struct stance_error *err)
 {
     const char *blocked = secure_getenv("STANCE_PLUGIN_BLOCKLIST");
 
@@ -147,14 +148,17 @@ bool stance_search_file(const struct stance_search *s, size_t i, const char *ste
 {
     const char *folder = s->folders[i];
 
-    if (snprintf(file, STANCE_FILE_MAX, "%s/%s" STANCE_PLUGIN_SUFFIX, folder, stem) >= STANCE_FILE_MAX)
+    if (snprintf(file, STANCE_FILE_MAX, "%s/%s" STANCE_PLUGIN_SUFFIX, folder, stem)
+        >= STANCE_FILE_MAX)
         return false;
     /* Also a link to nothing, or a folder of that name: opening it then tells the reason. */
     if (access(file, F_OK) == 0)
         return true;
-    if (snprintf(file, STANCE_FILE_MAX, "%s/%s.la", folder, stem) >= STANCE_FILE_MAX || !is_file(file))
+    if (snprintf(file, STANCE_FILE_MAX, "%s/%s.la", folder, stem) >= STANCE_FILE_MAX
+        || !is_file(file))
         return false;
-    return snprintf(file, STANCE_FILE_MAX, "%s/.libs/%s" STANCE_PLUGIN_SUFFIX, folder, stem) < STANCE_FILE_MAX
+    return snprintf(file, STANCE_FILE_MAX, "%s/.libs/%s" STANCE_PLUGIN_SUFFIX, folder, stem)
+               < STANCE_FILE_MAX
            && is_file(file);
 }
 
@@ -179,7 +183,8 @@ bool stance_same_file(const char *a, const char *b)
     struct stat sa, sb;
 
     return strcmp(a, b) == 0
-           || (stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino);
+           || (stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev
+               && sa.st_ino == sb.st_ino);
 }
 
 struct names {
@@ -193,7 +198,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Stems of the folder's files that end in suffix. */
-static bool collect(struct names *names, const char *folder, const char *suffix, enum stance_kind wanted)
+static bool collect(struct names *names, const char *folder, const char *suffix,
+                    enum stance_kind wanted)
 {
     DIR           *dir = opendir(folder);
     struct dirent *d;
@@ -211,9 +217,11 @@ static bool collect(struct names *names, const char *folder, const char *suffix,
             continue;
         memcpy(stem, d->d_name, len - tail);
         stem[len - tail] = '\0';
-        if (!stance_stem_split(stem, &kind, &name) || (wanted != STANCE_KIND_COUNT && kind != wanted))
+        if (!stance_stem_split(stem, &kind, &name)
+            || (wanted != STANCE_KIND_COUNT && kind != wanted))
             continue;
-        ok = stance_grow((void **)&names->stem, &names->capacity, names->n + 1, sizeof *names->stem);
+        ok = stance_grow((void **)&names->stem, &names->capacity, names->n + 1,
+                         sizeof *names->stem);
         if (ok)
             strcpy(names->stem[names->n++], stem);
     }
@@ -222,7 +230,8 @@ static bool collect(struct names *names, const char *folder, const char *suffix,
 }
 
 stance_status stance_search_each(const struct stance_search *s, enum stance_kind kind,
-                                 stance_status (*found)(void *ctx, const char *stem, const char *file),
+                                 stance_status (*found)(void *ctx, const char *stem,
+                                                        const char *file),
                                  void *ctx, struct stance_error *err)
 {
     struct names  names  = { 0 };

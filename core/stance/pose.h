@@ -37,8 +37,6 @@ struct stance_decode {
     float       *keypoint;  /**< out [B,K,3]: x, y in image px, score */
 };
 
-STANCE_API stance_status stance_decode_heatmap(const struct stance_decode *d, struct stance_error *err);
-STANCE_API void stance_unflip_heatmap(const int32_t *partner, float *heat, int batch, int k, int h, int w, bool shift);
 /** Points from heatmaps: the first maximum of each map, refined, turned to image px by centre and
  *  scale. The score is the maximum; a point is found where it is above 0, else its place is that of
  *  (-1, -1) of the map. Refinement: a quarter pixel towards the larger neighbour (default); a Newton

@@ -41,8 +41,8 @@ stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *
     return STANCE_OK;
 }
 
-stance_status stance_scaler_from(struct stance_registry *reg, const char *spec, struct stance_scaler **out,
-                                 struct stance_error *err)
+stance_status stance_scaler_from(struct stance_registry *reg, const char *spec,
+                                 struct stance_scaler **out, struct stance_error *err)
 {
     struct stance_instance i;
     stance_status          status = stance_instance_new(reg, STANCE_KIND_SCALER, spec, &i, err);
@@ -73,14 +73,17 @@ bool stance_scaler_wants(const struct stance_scaler *s, uint32_t want)
     return (s->ops->wants & want) != 0;
 }
 
-stance_status stance_scaler_scale(const struct stance_scaler *s, float *out, struct stance_error *err)
+stance_status stance_scaler_scale(const struct stance_scaler *s, float *out,
+                                  struct stance_error *err)
 {
     float scale = s->ops->scale(s->state, s->config);
 
     if (scale == 0)
-        return STANCE_FAIL(err, STANCE_ERR_DIVERGED, "scaler '%s': the scale has fallen to 0", s->plugin->name);
+        return STANCE_FAIL(err, STANCE_ERR_DIVERGED, "scaler '%s': the scale has fallen to 0",
+                           s->plugin->name);
     if (!(scale > 0 && isfinite(scale)))
-        return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "scaler '%s': gives the scale %g, which is not a positive number",
+        return STANCE_FAIL(err, STANCE_ERR_PLUGIN,
+                           "scaler '%s': gives the scale %g, which is not a positive number",
                            s->plugin->name, (double)scale);
     *out = scale;
     return STANCE_OK;
@@ -95,7 +98,8 @@ void stance_scaler_update(struct stance_scaler *s, const struct stance_outcome *
         s->ops->update(s->state, s->config, &o);
 }
 
-stance_status stance_scaler_save(const struct stance_scaler *s, char **text, struct stance_error *err)
+stance_status stance_scaler_save(const struct stance_scaler *s, char **text,
+                                 struct stance_error *err)
 {
     struct stance_string t = { 0 };
     char                 value[STANCE_TEXT_MAX + 2];
@@ -106,8 +110,8 @@ stance_status stance_scaler_save(const struct stance_scaler *s, char **text, str
         if (!stance_param_text(p, s->state, value, sizeof value)
             || (p->type == STANCE_PARAM_TYPE_TEXT && strpbrk(value, ",[]") != NULL)) {
             stance_string_free(&t);
-            return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "scaler '%s': state '%s' cannot be saved",
-                               s->plugin->name, p->name);
+            return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED,
+                               "scaler '%s': state '%s' cannot be saved", s->plugin->name, p->name);
         }
         stance_string_add(&t, "%s%s=%s", p == s->ops->state ? ":" : ",", p->name, value);
     }
@@ -145,7 +149,8 @@ static stance_status read_state(const struct stance_scaler *s, void *state, cons
         got++;
     }
     if (more < 0)
-        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "'%s' is not of the form key=value,key=value", text);
+        return STANCE_FAIL(err, STANCE_ERR_FORMAT, "'%s' is not of the form key=value,key=value",
+                           text);
     for (size_t i = 0; i < n && i < 256; i++)
         if (!(seen[i / 64] >> i % 64 & 1))
             return STANCE_FAIL(err, STANCE_ERR_FORMAT, "'%s' is missing", table[i].name);
@@ -154,7 +159,8 @@ static stance_status read_state(const struct stance_scaler *s, void *state, cons
     return STANCE_OK;
 }
 
-/* A setting that the state repeats now comes from the checkpoint: whoever has edited the recipe is told. */
+/* A setting that the state repeats now comes from the checkpoint: whoever has edited the recipe is
+ * told. */
 static void tell_differences(const struct stance_scaler *s)
 {
     for (const struct stance_param *p = s->ops->state; p != NULL && p->name != NULL; p++) {
@@ -162,13 +168,16 @@ static void tell_differences(const struct stance_scaler *s)
         char                       saved[STANCE_TEXT_MAX + 2], configured[STANCE_TEXT_MAX + 2];
 
         if (q != NULL && stance_param_text(p, s->state, saved, sizeof saved)
-            && stance_param_text(q, s->config, configured, sizeof configured) && strcmp(saved, configured) != 0)
-            STANCE_LOG(STANCE_LOG_WARN, "scaler '%s' goes on with %s %s of the checkpoint, not with %s",
+            && stance_param_text(q, s->config, configured, sizeof configured)
+            && strcmp(saved, configured) != 0)
+            STANCE_LOG(STANCE_LOG_WARN,
+                       "scaler '%s' goes on with %s %s of the checkpoint, not with %s",
                        s->plugin->name, p->name, saved, configured);
     }
 }
 
-stance_status stance_scaler_restore(struct stance_scaler *s, const char *text, struct stance_error *err)
+stance_status stance_scaler_restore(struct stance_scaler *s, const char *text,
+                                    struct stance_error *err)
 {
     const char   *name = s->plugin->name;
     size_t        len  = strcspn(text, ":");
@@ -176,7 +185,8 @@ stance_status stance_scaler_restore(struct stance_scaler *s, const char *text, s
     stance_status status;
 
     if (len != strlen(name) || memcmp(text, name, len) != 0) {
-        STANCE_LOG(STANCE_LOG_WARN, "the checkpoint has the state of scaler '%.*s'; '%s' starts afresh",
+        STANCE_LOG(STANCE_LOG_WARN,
+                   "the checkpoint has the state of scaler '%.*s'; '%s' starts afresh",
                    len < 64 ? (int)len : 64, text, name);
         return STANCE_OK;
     }
@@ -219,8 +229,8 @@ int64_t stance_scaler_skip_limit(const struct stance_scaler *s)
     return steps > least ? steps : least;
 }
 
-stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor, float scale,
-                                 struct stance_error *err)
+stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor,
+                                 float scale, struct stance_error *err)
 {
     if (!skipped) {
         k->in_a_row = 0;
@@ -231,6 +241,7 @@ stance_status stance_skips_count(struct stance_skips *k, bool skipped, const cha
     if (k->limit == 0 || k->in_a_row < k->limit)
         return STANCE_OK;
     return STANCE_FAIL(err, STANCE_ERR_DIVERGED,
-                       "%" PRId64 " steps in a row had non-finite gradients (loss scale %g; first in %s)", k->in_a_row,
-                       (double)scale, tensor != NULL ? tensor : "a tensor unknown");
+                       "%" PRId64
+                       " steps in a row had non-finite gradients (loss scale %g; first in %s)",
+                       k->in_a_row, (double)scale, tensor != NULL ? tensor : "a tensor unknown");
 }

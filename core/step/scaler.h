@@ -15,8 +15,8 @@ struct stance_scaler;
 stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *config,
                                 struct stance_scaler **out, struct stance_error *err);
 /** The same from text: "dynamic:growth_interval=500" (see registry/instance.h). */
-stance_status stance_scaler_from(struct stance_registry *reg, const char *spec, struct stance_scaler **out,
-                                 struct stance_error *err);
+stance_status stance_scaler_from(struct stance_registry *reg, const char *spec,
+                                 struct stance_scaler **out, struct stance_error *err);
 /** Accepts NULL. */
 void stance_scaler_free(struct stance_scaler *s);
 
@@ -26,25 +26,31 @@ bool stance_scaler_wants(const struct stance_scaler *s, uint32_t want);
 
 /** Factor of the coming window, finite and > 0.
  *  @return STANCE_OK; STANCE_ERR_DIVERGED when the plugin gives 0 (dynamic without a floor can);
- *          STANCE_ERR_PLUGIN when it gives something negative or not finite. *out is then unchanged. */
-stance_status stance_scaler_scale(const struct stance_scaler *s, float *out, struct stance_error *err);
+ *          STANCE_ERR_PLUGIN when it gives something negative or not finite. *out is then
+ *  unchanged. */
+stance_status stance_scaler_scale(const struct stance_scaler *s, float *out,
+                                  struct stance_error *err);
 
 /** Tells the scaler what came of a window; outcome->size is set here. */
 void stance_scaler_update(struct stance_scaler *s, const struct stance_outcome *outcome);
 
-/** The whole state as one text, "dynamic:scale=65536,growth_tracker=3,...", for checkpoints and for the
- *  comparison of ranks: equal states give equal texts. @param[out] text  the caller's, for stance_free() */
-stance_status stance_scaler_save(const struct stance_scaler *s, char **text, struct stance_error *err);
+/** The whole state as one text, "dynamic:scale=65536,growth_tracker=3,...", for checkpoints and for
+ *  the comparison of ranks: equal states give equal texts. @param[out] text  the caller's, for
+ *  stance_free() */
+stance_status stance_scaler_save(const struct stance_scaler *s, char **text,
+                                 struct stance_error *err);
 
-/** Takes up a saved state. Settings that are part of it win over those of the recipe, with a warning where
- *  they differ. A state of another scaler is left alone with a warning: the scaler starts afresh.
- *  @return STANCE_OK; STANCE_ERR_FORMAT when a field is missing, unknown, doubled or illegal. The state is
- *          then unchanged. */
-stance_status stance_scaler_restore(struct stance_scaler *s, const char *text, struct stance_error *err);
+/** Takes up a saved state. Settings that are part of it win over those of the recipe, with a
+ *  warning where they differ. A state of another scaler is left alone with a warning: the scaler
+ *  starts afresh.
+ *  @return STANCE_OK; STANCE_ERR_FORMAT when a field is missing, unknown, doubled or illegal. The
+ *  state is then unchanged. */
+stance_status stance_scaler_restore(struct stance_scaler *s, const char *text,
+                                    struct stance_error *err);
 
-/** Skipped windows in a row that end a run unless the recipe says otherwise: 25, or as many as the scale
- *  needs to fall from init_scale to min_scale and 9 more, for the scalers that have these parameters.
- *  min_scale 0 counts as the smallest normal binary32. */
+/** Skipped windows in a row that end a run unless the recipe says otherwise: 25, or as many as the
+ *  scale needs to fall from init_scale to min_scale and 9 more, for the scalers that have these
+ *  parameters. min_scale 0 counts as the smallest normal binary32. */
 int64_t stance_scaler_skip_limit(const struct stance_scaler *s);
 
 /** The windows a run has skipped. Zero-initialise, set limit. */
@@ -56,7 +62,7 @@ struct stance_skips {
 /** Counts one window.
  *  @param tensor  name of the first tensor with a non-finite gradient; NULL: not known
  *  @return STANCE_OK, or STANCE_ERR_DIVERGED when the limit is reached. */
-stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor, float scale,
-                                 struct stance_error *err);
+stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor,
+                                 float scale, struct stance_error *err);
 
 #endif

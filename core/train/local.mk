@@ -1,3 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libstance_la_SOURCES += core/train/progress.c core/train/progress.h
 libstance_la_SOURCES += core/train/schedule.c core/train/schedule.h
+libstance_la_SOURCES += core/train/checkpoint.c core/train/checkpoint.h core/train/evaluate.c \
+	core/train/evaluate.h core/train/folder.c core/train/folder.h core/train/pose_text.c \
+	core/train/pose_text.h core/train/run.c core/train/run.h \
+	core/train/setup.c core/train/setup.h core/train/weights.c core/train/weights.h

@@ -23,7 +23,8 @@ void stance_meter_init(struct stance_meter *m, FILE *out, bool quiet)
         return;
     m->terminal = true;
     m->interval = 0.1;
-    m->colour   = no_colour == NULL || *no_colour == '\0'; /* no-color.org: any value but an empty one */
+    m->colour   = no_colour == NULL
+                || *no_colour == '\0'; /* no-color.org: any value but an empty one */
     if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         m->columns = size.ws_col;
 }
@@ -52,7 +53,8 @@ static void add(char *line, size_t *used, const char *fmt, ...)
 /* loss 0.0004  41.2 images/s  scale 65536  eta 1:02:03 */
 static void add_numbers(char *line, size_t *used, const struct stance_event *e)
 {
-    double loss = scalar(e, "loss"), rate = scalar(e, "throughput"), scale = scalar(e, "loss_scale");
+    double loss = scalar(e, "loss"), rate = scalar(e, "throughput"),
+           scale = scalar(e, "loss_scale");
 
     if (!isnan(loss))
         add(line, used, "  loss %.4g", loss);
@@ -76,7 +78,8 @@ static void draw(struct stance_meter *m, const struct stance_event *e)
 
     add(line, &used, "epoch %" PRId64 "/%" PRId64 " ", e->epoch, e->epochs);
     bar_from = used;
-    add(line, &used, "[%.*s%.*s]", full, "########################", BAR - full, "                        ");
+    add(line, &used, "[%.*s%.*s]", full, "########################", BAR - full,
+        "                        ");
     bar_to = used;
     add(line, &used, " %3d%% %" PRId64 "/%" PRId64, (int)(part * 100), e->iteration, e->iterations);
     add_numbers(line, &used, e);
@@ -84,8 +87,8 @@ static void draw(struct stance_meter *m, const struct stance_event *e)
         used = room;
     /* Return, the line, and clear what a longer one has left behind. */
     if (m->colour && bar_to <= used)
-        fprintf(m->out, "\r%.*s\033[32m%.*s\033[0m%.*s\033[K", (int)bar_from, line, (int)(bar_to - bar_from),
-                line + bar_from, (int)(used - bar_to), line + bar_to);
+        fprintf(m->out, "\r%.*s\033[32m%.*s\033[0m%.*s\033[K", (int)bar_from, line,
+                (int)(bar_to - bar_from), line + bar_from, (int)(used - bar_to), line + bar_to);
     else
         fprintf(m->out, "\r%.*s\033[K", (int)used, line);
     m->open_line = true;
@@ -96,45 +99,73 @@ static void plain(struct stance_meter *m, const struct stance_event *e)
     char   line[LINE_MAX_BYTES];
     size_t used = 0;
 
-    add(line, &used, "epoch %" PRId64 "/%" PRId64 "  iter %" PRId64 "/%" PRId64, e->epoch, e->epochs, e->iteration,
-        e->iterations);
+    add(line, &used, "epoch %" PRId64 "/%" PRId64 "  iter %" PRId64 "/%" PRId64, e->epoch,
+        e->epochs, e->iteration, e->iterations);
     add_numbers(line, &used, e);
     fprintf(m->out, "%s\n", line);
 }
 
-void stance_meter_step(struct stance_meter *m, const struct stance_event *e, double now)
+static bool is_due(const struct stance_meter *m, const struct stance_event *e, double now)
 {
     bool last = e->iteration == e->iterations;
-    bool due  = !m->started || now - m->shown_at >= m->interval || (m->terminal && last)
-               || (!m->terminal && m->every > 0 && e->step - m->shown_step >= m->every)
-               || (last && e->epoch == e->epochs);
 
-    if (m->out == NULL || !due)
+    return !m->started || now - m->shown_at >= m->interval || (m->terminal && last)
+           || (!m->terminal && m->every > 0 && e->step - m->shown_step >= m->every)
+           || (last && e->epoch == e->epochs);
+}
+
+void stance_meter_step(struct stance_meter *m, const struct stance_event *e, double now)
+{
+    if (m->out == NULL)
         return;
-    if (m->terminal)
-        draw(m, e);
-    else
-        plain(m, e);
-    fflush(m->out);
-    m->started    = true;
-    m->shown_at   = now;
-    m->shown_step = e->step;
+    flockfile(m->out);
+    if (is_due(m, e, now)) {
+        if (m->terminal)
+            draw(m, e);
+        else
+            plain(m, e);
+        fflush(m->out);
+        m->started    = true;
+        m->shown_at   = now;
+        m->shown_step = e->step;
+    }
+    funlockfile(m->out);
 }
 
 void stance_meter_close_line(struct stance_meter *m)
 {
-    if (m->out != NULL && m->open_line) {
+    if (m->out == NULL)
+        return;
+    flockfile(m->out);
+    if (m->open_line) {
         fputc('\n', m->out);
         fflush(m->out);
         m->open_line = false;
     }
+    funlockfile(m->out);
 }
 
 void stance_meter_say(struct stance_meter *m, const char *text)
 {
     if (m->out == NULL)
         return;
+    flockfile(m->out);
     stance_meter_close_line(m);
     fprintf(m->out, "%s\n", text);
     fflush(m->out);
+    funlockfile(m->out);
+}
+
+void stance_meter_log(void *meter, enum stance_log_level level, const char *module,
+                      const char *text)
+{
+    static const char *const word[] = { "warning", "info", "debug", "trace" };
+    struct stance_meter     *m      = meter;
+    FILE                    *out    = m->out != NULL ? m->out : stderr;
+
+    flockfile(out);
+    stance_meter_close_line(m);
+    fprintf(out, "stance: %s: %s: %s\n", word[level], module, text);
+    fflush(out);
+    funlockfile(out);
 }

@@ -2,6 +2,7 @@
  *
  * From a skeleton to shapes: clothes, skin, hair and face. */
 #include "synthetic_figure.h"
+#include "synthetic_draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,14 +26,11 @@ struct dresser {
     float                outline;
 };
 
-static float uniform(struct stance_rng *rng, float low, float high)
-{
-    return low + (high - low) * (float)stance_rng_uniform(rng);
-}
-
 static struct fill plain(struct colour c, float outline)
 {
-    struct fill f = { .colour = c, .second = c, .along = { 0, 1 }, .period = 1, .shade = 0.62F, .outline = outline };
+    struct fill f = {
+        .colour = c, .second = c, .along = { 0, 1 }, .period = 1, .shade = 0.62F, .outline = outline
+    };
 
     return f;
 }
@@ -40,13 +38,17 @@ static struct fill plain(struct colour c, float outline)
 static struct fill cloth(struct stance_rng *rng, float scale, float outline)
 {
     float         hue  = uniform(rng, 0, 1), value = uniform(rng, 0.35F, 0.95F);
-    float         sat  = stance_rng_below(rng, 5) == 0 ? uniform(rng, 0, 0.15F) : uniform(rng, 0.45F, 0.95F);
+    float sat = stance_rng_below(rng, 5) == 0 ? uniform(rng, 0, 0.15F) : uniform(rng, 0.45F, 0.95F);
     struct fill   f    = plain(colour_hsv(hue, sat, value), outline);
     uint32_t      kind = stance_rng_below(rng, 8);
 
-    f.pattern = kind < 2 ? PATTERN_STRIPES : kind == 2 ? PATTERN_DOTS : kind == 3 ? PATTERN_CHECKS : PATTERN_PLAIN;
-    f.second  = stance_rng_below(rng, 2) == 0 ? colour_hsv(hue + uniform(rng, 0.1F, 0.9F), sat, value)
-                                              : colour_mix(f.colour, rgb(255, 255, 255), 0.75F);
+    f.pattern = kind < 2 ? PATTERN_STRIPES
+        : kind == 2      ? PATTERN_DOTS
+        : kind == 3      ? PATTERN_CHECKS
+                         : PATTERN_PLAIN;
+    f.second  = stance_rng_below(rng, 2) == 0
+         ? colour_hsv(hue + uniform(rng, 0.1F, 0.9F), sat, value)
+         : colour_mix(f.colour, rgb(255, 255, 255), 0.75F);
     f.period  = most(uniform(rng, 0.045F, 0.09F) * scale, 3);
     return f;
 }
@@ -63,11 +65,11 @@ static struct outfit choose(struct stance_rng *rng, float scale, float outline)
     o.legs         = cloth(rng, scale, outline);
     o.legs.pattern = PATTERN_PLAIN;
     o.skin         = plain(skin, outline);
-    o.shoe         = plain(colour_hsv(uniform(rng, 0, 1), uniform(rng, 0, 0.8F), uniform(rng, 0.15F, 0.95F)), outline);
-    o.hair         = stance_rng_below(rng, 6) == 0 ? rgb(200 * grey + 40, 200 * grey + 40, 200 * grey + 40)
-                                                   : colour_hsv(uniform(rng, 0.02F, 0.12F), uniform(rng, 0.4F, 0.8F),
-                                                                uniform(rng, 0.08F, 0.75F));
-    o.hat          = colour_hsv(uniform(rng, 0, 1), uniform(rng, 0.5F, 0.95F), uniform(rng, 0.4F, 0.95F));
+    o.shoe = plain(hsv_between(rng, 0, 1, 0, 0.8F, 0.15F, 0.95F), outline);
+    o.hair = stance_rng_below(rng, 6) == 0
+        ? rgb(200 * grey + 40, 200 * grey + 40, 200 * grey + 40)
+        : hsv_between(rng, 0.02F, 0.12F, 0.4F, 0.8F, 0.08F, 0.75F);
+    o.hat  = hsv_between(rng, 0, 1, 0.5F, 0.95F, 0.4F, 0.95F);
     o.long_sleeves = stance_rng_below(rng, 2) == 0;
     o.long_legs    = stance_rng_below(rng, 3) != 0;
     o.hair_style   = (int)stance_rng_below(rng, 9);
@@ -96,7 +98,8 @@ static struct vec3 from_axes(const float frame[3][3], struct vec3 origin, float 
     return v;
 }
 
-static struct shape *add(struct dresser *d, enum shape_kind kind, int owner, float depth, const struct fill *fill)
+static struct shape *add(struct dresser *d, enum shape_kind kind, int owner, float depth,
+                         const struct fill *fill)
 {
     struct shape *s = &d->shape[d->count++];
 
@@ -110,8 +113,8 @@ static struct shape *add(struct dresser *d, enum shape_kind kind, int owner, flo
 }
 
 /* A limb from p (radius rp) to q (radius rq), radii in statures. */
-static struct shape *limb(struct dresser *d, int owner, float depth, const struct fill *fill, struct vec3 p,
-                          float rp, struct vec3 q, float rq)
+static struct shape *limb(struct dresser *d, int owner, float depth, const struct fill *fill,
+                          struct vec3 p, float rp, struct vec3 q, float rq)
 {
     struct shape *s = add(d, SHAPE_STROKE, owner, depth, fill);
     float         dx, dy, length;
@@ -132,33 +135,41 @@ static struct shape *limb(struct dresser *d, int owner, float depth, const struc
 static void dress_arm(struct dresser *d, const struct outfit *o, int k)
 {
     const struct vec3 *p = d->f->point;
-    struct vec3 shoulder = p[LEFT_SHOULDER + k], elbow = p[LEFT_ELBOW + k], wrist = p[LEFT_WRIST + k];
+    struct vec3        shoulder = p[LEFT_SHOULDER + k], elbow = p[LEFT_ELBOW + k];
+    struct vec3        wrist = p[LEFT_WRIST + k];
     struct vec3 hand = p[LEFT_HAND + k];
     float       g = d->f->build, upper = (shoulder.z + elbow.z) / 2, fore = (elbow.z + wrist.z) / 2;
 
-    limb(d, OWNER_LEFT_UPPER_ARM + k, upper, o->long_sleeves ? &o->shirt : &o->skin, shoulder, 0.034F * g, elbow, 0.027F * g);
+    limb(d, OWNER_LEFT_UPPER_ARM + k, upper, o->long_sleeves ? &o->shirt : &o->skin, shoulder,
+         0.034F * g, elbow, 0.027F * g);
     if (!o->long_sleeves)
         limb(d, OWNER_LEFT_UPPER_ARM + k, upper + LAYER, &o->shirt, shoulder, 0.038F * g,
              between(shoulder, elbow, 0.5F), 0.037F * g);
     limb(d, OWNER_LEFT_FOREARM + k, fore, &o->skin, wrist, 0.021F * g, hand, 0.024F * g);
-    limb(d, OWNER_LEFT_FOREARM + k, fore + LAYER, o->long_sleeves ? &o->shirt : &o->skin, elbow, 0.027F * g, wrist, 0.020F * g);
+    limb(d, OWNER_LEFT_FOREARM + k, fore + LAYER, o->long_sleeves ? &o->shirt : &o->skin, elbow,
+         0.027F * g, wrist, 0.020F * g);
 }
 
 static void dress_leg(struct dresser *d, const struct outfit *o, int k)
 {
     const struct vec3 *p = d->f->point;
-    struct vec3 hip = p[LEFT_HIP + k], knee = p[LEFT_KNEE + k], ankle = p[LEFT_ANKLE + k], toe = p[LEFT_TOE + k];
+    struct vec3        hip = p[LEFT_HIP + k], knee = p[LEFT_KNEE + k];
+    struct vec3        ankle = p[LEFT_ANKLE + k], toe = p[LEFT_TOE + k];
     struct vec3 heel = between(ankle, toe, -0.18F), trunk = between(hip, p[PELVIS], 0.15F);
     /* Thighs hang under the shirt unless they are raised towards the viewer. */
-    float       g = d->f->build, thigh = (hip.z + knee.z) / 2 - 0.03F, shin = (knee.z + ankle.z) / 2 - 0.03F;
+    float g = d->f->build, thigh = (hip.z + knee.z) / 2 - 0.03F,
+          shin = (knee.z + ankle.z) / 2 - 0.03F;
 
     heel.y += 0.012F;
     toe.y += 0.012F;
     limb(d, OWNER_LEFT_SHIN + k, shin, &o->shoe, heel, 0.025F, toe, 0.022F);
-    limb(d, OWNER_LEFT_SHIN + k, shin + LAYER, o->long_legs ? &o->legs : &o->skin, knee, 0.038F * g, ankle, 0.025F * g);
-    limb(d, OWNER_LEFT_THIGH + k, thigh, o->long_legs ? &o->legs : &o->skin, trunk, 0.054F * g, knee, 0.039F * g);
+    limb(d, OWNER_LEFT_SHIN + k, shin + LAYER, o->long_legs ? &o->legs : &o->skin, knee, 0.038F * g,
+         ankle, 0.025F * g);
+    limb(d, OWNER_LEFT_THIGH + k, thigh, o->long_legs ? &o->legs : &o->skin, trunk, 0.054F * g,
+         knee, 0.039F * g);
     if (!o->long_legs)
-        limb(d, OWNER_LEFT_THIGH + k, thigh + LAYER, &o->legs, trunk, 0.056F * g, between(trunk, knee, 0.72F), 0.050F * g);
+        limb(d, OWNER_LEFT_THIGH + k, thigh + LAYER, &o->legs, trunk, 0.056F * g,
+             between(trunk, knee, 0.72F), 0.050F * g);
 }
 
 static void dress_torso(struct dresser *d, const struct outfit *o)
@@ -169,10 +180,11 @@ static void dress_torso(struct dresser *d, const struct outfit *o)
     struct fill          collar = o->skin;
     struct shape        *s;
 
-    limb(d, OWNER_PELVIS, middle - 0.02F, &o->legs, between(pelvis, f->point[LEFT_HIP], 0.7F), 0.058F * g,
-         between(pelvis, f->point[RIGHT_HIP], 0.7F), 0.058F * g);
-    limb(d, OWNER_NECK, least(middle, f->point[HEAD].z) - LAYER, &o->skin, between(neck, f->point[HEAD], -0.1F),
-         0.034F * g, between(neck, f->point[HEAD], 0.7F), 0.032F * g);
+    limb(d, OWNER_PELVIS, middle - 0.02F, &o->legs, between(pelvis, f->point[LEFT_HIP], 0.7F),
+         0.058F * g, between(pelvis, f->point[RIGHT_HIP], 0.7F), 0.058F * g);
+    limb(d, OWNER_NECK, least(middle, f->point[HEAD].z) - LAYER, &o->skin,
+         between(neck, f->point[HEAD], -0.1F), 0.034F * g, between(neck, f->point[HEAD], 0.7F),
+         0.032F * g);
     s          = add(d, SHAPE_POLYGON, OWNER_TORSO, middle, &o->shirt);
     s->ra      = 0.040F * d->scale;
     s->corners = 6;
@@ -180,9 +192,11 @@ static void dress_torso(struct dresser *d, const struct outfit *o)
         float side = i == 0 ? 1.0F : -1.0F;
         int   step = i == 0 ? 1 : -1, first = i == 0 ? 0 : 5;
 
-        s->corner[first]            = project(d, from_axes(f->torso, neck, side * 0.090F * g, 0.030F, 0));
-        s->corner[first + step]     = project(d, from_axes(f->torso, neck, side * 0.058F * g, 0.175F, 0));
-        s->corner[first + 2 * step] = project(d, from_axes(f->torso, pelvis, side * 0.064F * g, -0.005F, 0));
+        s->corner[first] = project(d, from_axes(f->torso, neck, side * 0.090F * g, 0.030F, 0));
+        s->corner[first + step] =
+            project(d, from_axes(f->torso, neck, side * 0.058F * g, 0.175F, 0));
+        s->corner[first + 2 * step] =
+            project(d, from_axes(f->torso, pelvis, side * 0.064F * g, -0.005F, 0));
     }
     s->fill.origin = project(d, neck);
     s->fill.along  = vec2(f->torso[1][0], f->torso[1][1]);
@@ -192,11 +206,12 @@ static void dress_torso(struct dresser *d, const struct outfit *o)
     collar.outline = 0;
     collar.clear   = f->torso[2][2] < 0.35F ? 0.4F : 0;
     front          = from_axes(f->torso, neck, 0, 0.005F, 0.045F);
-    limb(d, OWNER_TORSO, middle + LAYER, &collar, from_axes(f->torso, front, 0, -0.02F, 0), 0.034F * f->torso[2][2],
-         from_axes(f->torso, front, 0, 0.055F, 0.01F), 0.006F);
+    limb(d, OWNER_TORSO, middle + LAYER, &collar, from_axes(f->torso, front, 0, -0.02F, 0),
+         0.034F * f->torso[2][2], from_axes(f->torso, front, 0, 0.055F, 0.01F), 0.006F);
 }
 
-static struct shape *spot(struct dresser *d, float depth, struct vec3 p, float rx, float ry, struct colour c)
+static struct shape *spot(struct dresser *d, float depth, struct vec3 p, float rx, float ry,
+                          struct colour c)
 {
     struct fill   fill = plain(c, 0);
     struct shape *s    = add(d, SHAPE_ELLIPSE, OWNER_HEAD, depth, &fill);
@@ -215,8 +230,9 @@ static void dress_head(struct dresser *d, const struct outfit *o)
 {
     const struct figure *f = d->f;
     struct vec3          head = f->point[HEAD], brow, mouth;
-    float                h = f->head_size, z = head.z + 0.02F, x = f->head[1][0], y = f->head[1][1], length;
-    struct colour        shadow = colour_scale(o->skin.colour, 0.72F), lips = colour_mix(shadow, rgb(170, 40, 50), 0.55F);
+    float h = f->head_size, z = head.z + 0.02F, x = f->head[1][0], y = f->head[1][1], length;
+    struct colour shadow = colour_scale(o->skin.colour, 0.72F),
+                  lips   = colour_mix(shadow, rgb(170, 40, 50), 0.55F);
     struct shape        *s;
 
     if (o->hair_style == 1) { /* falls behind the shoulders */
@@ -224,8 +240,8 @@ static void dress_head(struct dresser *d, const struct outfit *o)
         struct vec3   back = from_axes(f->head, head, 0, 0.045F * h, -0.035F * h);
         struct fill   fill = plain(o->hair, d->outline);
         struct vec3   end  = from_axes(f->head, back, 0, 0.085F * h, 0);
-        struct shape *mane = limb(d, OWNER_HEAD, f->head[2][2] > 0 ? behind : z + 3 * LAYER, &fill, back,
-                                  HEAD_WIDTH * h * 1.05F, end, HEAD_WIDTH * h * 0.80F);
+        struct shape *mane = limb(d, OWNER_HEAD, f->head[2][2] > 0 ? behind : z + 3 * LAYER, &fill,
+                                  back, HEAD_WIDTH * h * 1.05F, end, HEAD_WIDTH * h * 0.80F);
 
         mane->fill.shade = 0.4F;
     }
@@ -260,8 +276,10 @@ static void dress_head(struct dresser *d, const struct outfit *o)
     }
     for (int k = 0; k < 2; k++)
         if (figure_faces(f, LEFT_EYE + k)) {
-            spot(d, z + 2 * LAYER, f->point[LEFT_EYE + k], 0.017F * h, 0.014F * h, rgb(248, 248, 248));
-            spot(d, z + 2 * LAYER, f->point[LEFT_EYE + k], 0.0095F * h, 0.0115F * h, rgb(25, 20, 20));
+            spot(d, z + 2 * LAYER, f->point[LEFT_EYE + k], 0.017F * h, 0.014F * h,
+                 rgb(248, 248, 248));
+            spot(d, z + 2 * LAYER, f->point[LEFT_EYE + k], 0.0095F * h, 0.0115F * h,
+                 rgb(25, 20, 20));
         }
     mouth = from_axes(f->head, head, 0, 0.48F * HEAD_HEIGHT * h, 0.86F * HEAD_DEPTH * h);
     if (figure_faces(f, NOSE)) {
@@ -270,7 +288,8 @@ static void dress_head(struct dresser *d, const struct outfit *o)
     }
 }
 
-int figure_dress(const struct figure *f, struct stance_rng *rng, float scale, struct vec2 at, struct shape *shape)
+int figure_dress(const struct figure *f, struct stance_rng *rng, float scale, struct vec2 at,
+                 struct shape *shape)
 {
     float          outline = most(0.006F * scale, 0.6F);
     struct dresser d       = { f, scale, at, shape, 0, outline };

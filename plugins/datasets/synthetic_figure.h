@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A person for the synthetic dataset: a skeleton in three dimensions, dressed in shapes. Sides are told
- * apart as in photographs: by face, hair, collar and feet, which say where the person looks. Colours do
- * not tell them, so that a mirrored picture with its points swapped is as likely as the picture. */
+ * A person for the synthetic dataset: a skeleton in three dimensions, dressed in shapes. Sides are
+ * told apart as in photographs: by face, hair, collar and feet, which say where the person looks.
+ * Colours do not tell them, so that a mirrored picture with its points swapped is as likely as the
+ * picture. */
 #ifndef SYNTHETIC_FIGURE_H
 #define SYNTHETIC_FIGURE_H
 

@@ -30,9 +30,9 @@ struct colour colour_hsv(float hue, float saturation, float value)
     return rgb(c[0], c[1], c[2]);
 }
 
-/* The union of the circles between both ends. With x along the axis and y across, the nearest circle
- * is where the derivative of |p - c(t)| - r(t) vanishes: at x + y k / sqrt(1 - k^2), k the slope of
- * the radius. */
+/* The union of the circles between both ends. With x along the axis and y across, the nearest
+ * circle is where the derivative of |p - c(t)| - r(t) vanishes: at x + y k / sqrt(1 - k^2), k the
+ * slope of the radius. */
 static struct spot stroke_spot(const struct shape *s, struct vec2 p)
 {
     float dx = s->b.x - s->a.x, dy = s->b.y - s->a.y, length = sqrtf(dx * dx + dy * dy), t, r;
@@ -61,7 +61,8 @@ static struct spot ellipse_spot(const struct shape *s, struct vec2 p)
 {
     float px = p.x - s->a.x, py = p.y - s->a.y;
     float u = (px * s->b.x + py * s->b.y) / s->ra, v = (py * s->b.x - px * s->b.y) / s->rb;
-    float k = sqrtf(u * u + v * v), slope = sqrtf(u * u / (s->ra * s->ra) + v * v / (s->rb * s->rb));
+    float k        = sqrtf(u * u + v * v),
+          slope    = sqrtf(u * u / (s->ra * s->ra) + v * v / (s->rb * s->rb));
     struct spot at = { k > 1e-3F ? k * (k - 1) / slope : -least(s->ra, s->rb), 0, 0 };
 
     at.nx = u * s->b.x - v * s->b.y;
@@ -144,7 +145,8 @@ void shape_bounds(const struct shape *s, struct vec2 *low, struct vec2 *high)
 static bool pattern_second(const struct fill *f, struct vec2 p)
 {
     float x = p.x - f->origin.x, y = p.y - f->origin.y;
-    float u = (x * f->along.x + y * f->along.y) / f->period, v = (y * f->along.x - x * f->along.y) / f->period;
+    float u = (x * f->along.x + y * f->along.y) / f->period,
+          v = (y * f->along.x - x * f->along.y) / f->period;
 
     u -= floorf(u);
     v -= floorf(v);
@@ -163,7 +165,7 @@ static bool pattern_second(const struct fill *f, struct vec2 p)
 static struct colour shape_colour(const struct shape *s, struct vec2 p, const struct spot *at)
 {
     const struct fill *f     = &s->fill;
-    struct colour      c     = f->pattern != PATTERN_PLAIN && pattern_second(f, p) ? f->second : f->colour;
+    struct colour c = f->pattern != PATTERN_PLAIN && pattern_second(f, p) ? f->second : f->colour;
     float              front = sqrtf(most(0, 1 - at->nx * at->nx - at->ny * at->ny));
 
     if (s->kind == SHAPE_BALL) {
@@ -175,7 +177,8 @@ static struct colour shape_colour(const struct shape *s, struct vec2 p, const st
         else if (down < s->hair_side - s->hair_slope * ahead)
             c = s->hair;
     }
-    c = colour_scale(c, 1 + f->shade * (LIGHT_X * at->nx + LIGHT_Y * at->ny + LIGHT_Z * (front - 1)));
+    c = colour_scale(c,
+                     1 + f->shade * (LIGHT_X * at->nx + LIGHT_Y * at->ny + LIGHT_Z * (front - 1)));
     return f->outline > 0 && at->distance > -f->outline ? colour_scale(c, 0.62F) : c;
 }
 

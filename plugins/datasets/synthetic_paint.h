@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shapes of the synthetic dataset: a picture is a list of them, painted in order with smooth edges, and
- * asked which one lies on top at a point. A shape is its signed distance, so both come from one
+ * Shapes of the synthetic dataset: a picture is a list of them, painted in order with smooth edges,
+ * and asked which one lies on top at a point. A shape is its signed distance, so both come from one
  * function. Lengths are px, x to the right, y down; pixel (0, 0) has its centre at the origin. */
 #ifndef SYNTHETIC_PAINT_H
 #define SYNTHETIC_PAINT_H
@@ -44,8 +44,9 @@ struct shape {
     float           ra, rb;
     struct vec2     corner[CORNERS_MAX];
     int             corners;
-    float           turn[3][3]; /* ball: picture axes to those of the head (rows: its left, down, front) */
-    float           hair_side, hair_slope, cap; /* ball: hair where down < side - slope * front, cap where down < cap */
+    float turn[3][3]; /* ball: picture axes to those of the head (rows: its left, down, front) */
+    /* ball: hair where down < hair_side - hair_slope * front, a cap where down < cap */
+    float hair_side, hair_slope, cap;
     struct colour   hair, hat;
 };
 

@@ -3,6 +3,7 @@
  * The skeleton. Proportions follow Drillis and Contini's body segment lengths (1966), with a larger
  * head and longer hands and feet, as illustrators draw them. */
 #include "synthetic_figure.h"
+#include "synthetic_draw.h"
 
 #include <math.h>
 
@@ -23,11 +24,6 @@
 enum gait { GAIT_STAND, GAIT_WALK, GAIT_STAR, GAIT_SQUAT, GAIT_KICK, GAIT_WAVE, GAITS };
 
 struct limb { float raise, forward, bend, twist; }; /* degrees */
-
-static float uniform(struct stance_rng *rng, float low, float high)
-{
-    return low + (high - low) * (float)stance_rng_uniform(rng);
-}
 
 static float normal(struct stance_rng *rng, float mean, float deviation)
 {
@@ -85,15 +81,16 @@ static struct vec3 out_of(const float frame[3][3], struct vec3 v)
                 frame[0][2] * v.x + frame[1][2] * v.y + frame[2][2] * v.z);
 }
 
-/* Side +1: the person's left, which is the right of the picture when the person faces it. raise: from
- * hanging down to 180 straight up; forward: 0 to the side, 90 to the front. */
+/* Side +1: the person's left, which is the right of the picture when the person faces it. raise:
+ * from hanging down to 180 straight up; forward: 0 to the side, 90 to the front. */
 static void place_arm(struct figure *f, int side, const struct limb *l, float length)
 {
     int         k     = side > 0 ? 0 : 1;
     float       raise = (float)(l->raise * DEGREE), forward = (float)(l->forward * DEGREE);
     float       bend = (float)(l->bend * DEGREE), twist = (float)(l->twist * DEGREE);
-    struct vec3 u = vec3((float)side * sinf(raise) * cosf(forward), cosf(raise), sinf(raise) * sinf(forward));
-    /* The elbow bends forwards, upwards and a little inwards; twist turns that about the upper arm. */
+    struct vec3 u =
+        vec3((float)side * sinf(raise) * cosf(forward), cosf(raise), sinf(raise) * sinf(forward));
+    /* The elbow bends forwards, upwards and a little inwards; twist turns that about the arm. */
     struct vec3 n = across(vec3(-0.35F * (float)side, -0.5F, 0.8F), u);
     struct vec3 m = vec3(u.y * n.z - u.z * n.y, u.z * n.x - u.x * n.z, u.x * n.y - u.y * n.x), d;
 
@@ -109,12 +106,14 @@ static void place_arm(struct figure *f, int side, const struct limb *l, float le
 }
 
 /* raise: to the side; forward: of the thigh; bend: of the knee, backwards. */
-static void place_leg(struct figure *f, const float hips[3][3], int side, const struct limb *l, float length)
+static void place_leg(struct figure *f, const float hips[3][3], int side, const struct limb *l,
+                      float length)
 {
     int         k     = side > 0 ? 0 : 1;
     float       raise = (float)(l->raise * DEGREE), forward = (float)(l->forward * DEGREE);
     float       bend = (float)(l->bend * DEGREE);
-    struct vec3 u = vec3((float)side * sinf(raise), cosf(raise) * cosf(forward), cosf(raise) * sinf(forward));
+    struct vec3 u =
+        vec3((float)side * sinf(raise), cosf(raise) * cosf(forward), cosf(raise) * sinf(forward));
     struct vec3 n = across(vec3(0, sinf(forward), -cosf(forward)), u), d, toe;
 
     d   = vec3(u.x * cosf(bend) + n.x * sinf(bend), u.y * cosf(bend) + n.y * sinf(bend),
@@ -126,6 +125,28 @@ static void place_leg(struct figure *f, const float hips[3][3], int side, const 
     f->point[LEFT_TOE + k]   = along(f->point[LEFT_ANKLE + k], toe, FOOT);
 }
 
+/* Angles between limits; a twist of normal distribution with the given deviation. */
+static struct limb draw_limb(struct stance_rng *rng, float raise0, float raise1, float forward0,
+                             float forward1, float bend0, float bend1, float twist)
+{
+    struct limb l;
+
+    l.raise   = uniform(rng, raise0, raise1);
+    l.forward = uniform(rng, forward0, forward1);
+    l.bend    = uniform(rng, bend0, bend1);
+    l.twist   = normal(rng, 0, twist);
+    return l;
+}
+
+/* Turns a frame at random: normal angles of the given deviations about the given pitch. */
+static void sway_frame(float frame[3][3], struct stance_rng *rng, float yaw, float pitch_mean,
+                       float pitch, float roll)
+{
+    float y = normal(rng, 0, yaw), p = normal(rng, pitch_mean, pitch), r = normal(rng, 0, roll);
+
+    turn_frame(frame, y, p, r);
+}
+
 /* Angles of the four limbs: left arm, right arm, left leg, right leg. */
 static float draw_limbs(enum gait gait, struct limb *l, struct stance_rng *rng)
 {
@@ -133,35 +154,41 @@ static float draw_limbs(enum gait gait, struct limb *l, struct stance_rng *rng)
     float lean  = normal(rng, 4, 5);
 
     for (int i = 0; i < 2; i++) {
-        l[i]     = (struct limb){ uniform(rng, 8, 45), uniform(rng, -20, 80), uniform(rng, 5, 95), normal(rng, 0, 25) };
-        l[2 + i] = (struct limb){ uniform(rng, 2, 10), normal(rng, 0, 7), uniform(rng, 0, 10), 0 };
+        l[i]     = draw_limb(rng, 8, 45, -20, 80, 5, 95, 25);
+        l[2 + i] = draw_limb(rng, 2, 10, -12, 12, 0, 10, 0);
     }
     switch (gait) {
     case GAIT_WALK:
-        l[2 + first]     = (struct limb){ uniform(rng, 1, 6), uniform(rng, 14, 42), uniform(rng, 5, 50), 0 };
-        l[2 + 1 - first] = (struct limb){ uniform(rng, 1, 6), uniform(rng, -26, -8), uniform(rng, 5, 50), 0 };
-        l[first]         = (struct limb){ uniform(rng, 15, 45), uniform(rng, -110, -70), uniform(rng, 15, 80), 0 };
-        l[1 - first]     = (struct limb){ uniform(rng, 15, 45), uniform(rng, 70, 100), uniform(rng, 20, 90), 0 };
+        l[2 + first] =
+            draw_limb(rng, 1, 6, 14, 42, 5, 50, 0);
+        l[2 + 1 - first] =
+            draw_limb(rng, 1, 6, -26, -8, 5, 50, 0);
+        l[first] =
+            draw_limb(rng, 15, 45, -110, -70, 15, 80, 0);
+        l[1 - first] =
+            draw_limb(rng, 15, 45, 70, 100, 20, 90, 0);
         return lean + 4;
     case GAIT_STAR:
         for (int i = 0; i < 2; i++) {
-            l[i]     = (struct limb){ uniform(rng, 55, 165), uniform(rng, -15, 35), uniform(rng, 0, 60), normal(rng, 0, 30) };
-            l[2 + i] = (struct limb){ uniform(rng, 10, 34), normal(rng, 0, 8), uniform(rng, 0, 25), 0 };
+            l[i] = draw_limb(rng, 55, 165, -15, 35, 0, 60, 30);
+            l[2 + i] =
+                draw_limb(rng, 10, 34, -14, 14, 0, 25, 0);
         }
         return lean - 4;
     case GAIT_SQUAT:
         for (int i = 0; i < 2; i++) {
-            l[i]     = (struct limb){ uniform(rng, 25, 85), uniform(rng, 40, 95), uniform(rng, 10, 80), normal(rng, 0, 20) };
-            l[2 + i] = (struct limb){ uniform(rng, 12, 34), uniform(rng, 35, 70), uniform(rng, 55, 105), 0 };
+            l[i] = draw_limb(rng, 25, 85, 40, 95, 10, 80, 20);
+            l[2 + i] = draw_limb(rng, 12, 34, 35, 70, 55, 105, 0);
         }
         return lean + uniform(rng, 5, 22);
     case GAIT_KICK:
-        l[first]     = (struct limb){ uniform(rng, 35, 95), uniform(rng, -10, 50), uniform(rng, 5, 60), normal(rng, 0, 30) };
-        l[1 - first] = (struct limb){ uniform(rng, 35, 95), uniform(rng, -10, 50), uniform(rng, 5, 60), normal(rng, 0, 30) };
-        l[2 + first] = (struct limb){ uniform(rng, 5, 50), uniform(rng, 20, 70), uniform(rng, 0, 75), 0 };
+        l[first] = draw_limb(rng, 35, 95, -10, 50, 5, 60, 30);
+        l[1 - first] = draw_limb(rng, 35, 95, -10, 50, 5, 60, 30);
+        l[2 + first] =
+            draw_limb(rng, 5, 50, 20, 70, 0, 75, 0);
         return lean - 3;
     case GAIT_WAVE:
-        l[first] = (struct limb){ uniform(rng, 95, 165), uniform(rng, -10, 40), uniform(rng, 10, 95), normal(rng, 0, 40) };
+        l[first] = draw_limb(rng, 95, 165, -10, 40, 10, 95, 40);
         return lean;
     default:
         return lean;
@@ -170,20 +197,23 @@ static float draw_limbs(enum gait gait, struct limb *l, struct stance_rng *rng)
 
 /* The points of the face, in axes of the head and units of its radii: width, height, depth. */
 static const struct vec3 face[5] = {
-    { 0, 0.08F, 1.04F }, { 0.36F, -0.14F, 0.92F }, { -0.36F, -0.14F, 0.92F }, { 1, 0.02F, -0.05F }, { -1, 0.02F, -0.05F },
+    { 0, 0.08F, 1.04F },  { 0.36F, -0.14F, 0.92F }, { -0.36F, -0.14F, 0.92F },
+    { 1, 0.02F, -0.05F }, { -1, 0.02F, -0.05F },
 };
 
 void figure_pose(struct figure *f, struct stance_rng *rng, float turn, float behind)
 {
-    static const int gaits[] = { GAIT_STAND, GAIT_STAND, GAIT_WALK, GAIT_WALK, GAIT_WALK, GAIT_STAR, GAIT_STAR,
-                                 GAIT_SQUAT, GAIT_KICK, GAIT_WAVE, GAIT_WAVE };
+    static const int gaits[] = { GAIT_STAND, GAIT_STAND, GAIT_WALK, GAIT_WALK, GAIT_WALK, GAIT_STAR,
+                                 GAIT_STAR,  GAIT_SQUAT, GAIT_KICK, GAIT_WAVE, GAIT_WAVE };
     struct limb limb[4];
     float       hips[3][3] = { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 } }, yaw, lean, legs, arms;
     struct vec3 up;
 
-    lean = draw_limbs((enum gait)gaits[stance_rng_below(rng, sizeof gaits / sizeof gaits[0])], limb, rng);
-    /* Denser around facing the viewer: the difference of two uniform numbers. */
-    yaw = turn * (float)(stance_rng_uniform(rng) - stance_rng_uniform(rng));
+    lean = draw_limbs((enum gait)gaits[stance_rng_below(rng, sizeof gaits / sizeof gaits[0])], limb,
+                      rng);
+    /* Denser around facing the viewer: the sum of two uniform numbers. */
+    yaw = uniform(rng, -turn / 2, turn / 2);
+    yaw += uniform(rng, -turn / 2, turn / 2);
     if (stance_rng_uniform(rng) < behind)
         yaw += 180;
     f->build     = uniform(rng, 0.85F, 1.25F);
@@ -191,31 +221,36 @@ void figure_pose(struct figure *f, struct stance_rng *rng, float turn, float beh
     legs         = uniform(rng, 0.94F, 1.06F);
     arms         = uniform(rng, 0.94F, 1.06F);
 
-    turn_frame(hips, 0, normal(rng, 5, 4), normal(rng, 0, 4)); /* the camera: a little from above */
+    sway_frame(hips, rng, 0, 5, 4, 4); /* the camera: a little from above */
     turn_frame(hips, yaw, 0, 0);
     for (int i = 0; i < 9; i++)
         f->torso[i / 3][i % 3] = hips[i / 3][i % 3];
-    turn_frame(f->torso, normal(rng, 0, 8), lean, normal(rng, 0, 6));
+    sway_frame(f->torso, rng, 8, lean, 0, 6);
     for (int i = 0; i < 9; i++)
         f->head[i / 3][i % 3] = f->torso[i / 3][i % 3];
-    turn_frame(f->head, normal(rng, 0, 14), normal(rng, 0, 8) - 0.7F * lean, normal(rng, 0, 7));
+    sway_frame(f->head, rng, 14, -0.7F * lean, 8, 7);
 
     f->point[PELVIS] = vec3(0, 0, 0);
     up               = out_of(f->torso, vec3(0, -1, 0));
     f->point[NECK]   = along(f->point[PELVIS], up, SPINE);
-    f->point[HEAD]   = along(along(f->point[NECK], up, NECK_HEAD * 0.45F), out_of(f->head, vec3(0, -1, 0.12F)),
-                             NECK_HEAD * 0.75F * f->head_size);
+    f->point[HEAD]   = along(along(f->point[NECK], up, NECK_HEAD * 0.45F),
+                             out_of(f->head, vec3(0, -1, 0.12F)), NECK_HEAD * 0.75F * f->head_size);
     for (int i = 0; i < 2; i++) {
         float side = i == 0 ? 1 : -1;
 
-        f->point[LEFT_SHOULDER + i] = along(f->point[NECK], out_of(f->torso, vec3(side * SHOULDER, 0.012F, 0)), 1);
-        f->point[LEFT_HIP + i]      = along(f->point[PELVIS], out_of(hips, vec3(side * HIP, 0.02F, 0)), 1);
+        f->point[LEFT_SHOULDER + i] =
+            along(f->point[NECK], out_of(f->torso, vec3(side * SHOULDER, 0.012F, 0)), 1);
+        f->point[LEFT_HIP + i] =
+            along(f->point[PELVIS], out_of(hips, vec3(side * HIP, 0.02F, 0)), 1);
         place_arm(f, (int)side, &limb[i], arms);
         place_leg(f, hips, (int)side, &limb[2 + i], legs);
     }
     for (int i = 0; i < 5; i++)
-        f->point[NOSE + i] = along(f->point[HEAD], out_of(f->head, vec3(face[i].x * HEAD_WIDTH, face[i].y * HEAD_HEIGHT,
-                                                                       face[i].z * HEAD_DEPTH)), f->head_size);
+        f->point[NOSE + i] = along(
+            f->point[HEAD],
+            out_of(f->head,
+                   vec3(face[i].x * HEAD_WIDTH, face[i].y * HEAD_HEIGHT, face[i].z * HEAD_DEPTH)),
+            f->head_size);
 }
 
 bool figure_faces(const struct figure *f, int point)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "synthetic_scene.h"
+#include "synthetic_draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,14 +15,10 @@ enum part { PART_FIGURE, PART_PLACE, PART_OUTFIT, PART_OBSTACLE, PART_BACKDROP, 
 /* Padding of the box that the network sees, MMPose's. */
 #define PADDING 1.25
 
-static float uniform(struct stance_rng *rng, float low, float high)
-{
-    return low + (high - low) * (float)stance_rng_uniform(rng);
-}
-
 static struct stance_rng stream(const struct scene_setup *setup, int64_t index, enum part part)
 {
-    return stance_rng(setup->seed, STANCE_USE_SYNTHETIC, (uint64_t)part << 1 | setup->training, (uint64_t)index);
+    return stance_rng(setup->seed, STANCE_USE_SYNTHETIC, (uint64_t)part << 1 | setup->training,
+                      (uint64_t)index);
 }
 
 void scene_size(const struct scene_setup *setup, int *width, int *height)
@@ -61,7 +58,7 @@ static void place(struct scene *s, const struct figure *f, float *scale, struct 
     const struct scene_setup *setup = s->setup;
     struct stance_rng         rng   = stream(setup, s->index, PART_PLACE), outfit;
     const float               probe = 1000; /* px: large, so that the smooth edges weigh nothing */
-    float                     aspect = (float)setup->input[0] / (float)setup->input[1], tall, wide, left, top;
+    float aspect = (float)setup->input[0] / (float)setup->input[1], tall, wide, left, top;
     bool                      cut = stance_rng_uniform(&rng) < setup->truncation;
     bool                      cut_x = stance_rng_below(&rng, 3) == 0;
 
@@ -70,7 +67,8 @@ static void place(struct scene *s, const struct figure *f, float *scale, struct 
     figure_bounds(s->figure, s->figure_shapes, &s->low, &s->high);
     wide   = (s->high.x - s->low.x) / probe;
     tall   = (s->high.y - s->low.y) / probe;
-    *scale = uniform(&rng, 0.75F, 1.15F) * (float)setup->input[1] / ((float)PADDING * most(tall, wide / aspect));
+    *scale = uniform(&rng, 0.75F, 1.15F) * (float)setup->input[1]
+        / ((float)PADDING * most(tall, wide / aspect));
     left   = place_edge(&rng, wide * *scale, (float)s->width, cut && cut_x);
     top    = place_edge(&rng, tall * *scale, (float)s->height, cut && !cut_x);
     *at    = vec2(left - s->low.x / probe * *scale, top - s->low.y / probe * *scale);
@@ -84,8 +82,12 @@ static struct shape *obstacle(struct scene *s, enum shape_kind kind, struct colo
     o->kind  = kind;
     o->owner = OWNER_OBSTACLE;
     o->b     = vec2(1, 0);
-    o->fill  = (struct fill){ .colour = c, .second = colour_scale(c, 0.8F), .along = { 0, 1 }, .period = 1,
-                              .shade = 0.5F, .outline = most(0.006F * scale, 0.6F) };
+    o->fill  = (struct fill){ .colour  = c,
+                              .second  = colour_scale(c, 0.8F),
+                              .along   = { 0, 1 },
+                              .period  = 1,
+                              .shade   = 0.5F,
+                              .outline = most(0.006F * scale, 0.6F) };
     return o;
 }
 
@@ -104,7 +106,9 @@ static void place_obstacle(struct scene *s, float scale)
     case 0: {
         float w = uniform(&rng, 0.07F, 0.16F) * scale, h = uniform(&rng, 0.06F, 0.13F) * scale;
 
-        o          = obstacle(s, SHAPE_POLYGON, colour_hsv(uniform(&rng, 0.04F, 0.12F), uniform(&rng, 0.3F, 0.7F), uniform(&rng, 0.4F, 0.8F)), scale);
+        o               = obstacle(s, SHAPE_POLYGON,
+                                   hsv_between(&rng, 0.04F, 0.12F, 0.3F, 0.7F, 0.4F, 0.8F),
+                                   scale);
         o->corners = 4;
         o->ra      = 0.01F * scale;
         o->corner[0] = vec2(x - w, y - h);
@@ -117,12 +121,12 @@ static void place_obstacle(struct scene *s, float scale)
         break;
     }
     case 1: {
-        struct colour green = colour_hsv(uniform(&rng, 0.22F, 0.40F), uniform(&rng, 0.4F, 0.8F), uniform(&rng, 0.3F, 0.65F));
+        struct colour green = hsv_between(&rng, 0.22F, 0.40F, 0.4F, 0.8F, 0.3F, 0.65F);
 
         size = uniform(&rng, 0.06F, 0.10F) * scale;
         for (int i = 0; i < 4; i++) {
-            o     = obstacle(s, SHAPE_ELLIPSE, colour_scale(green, uniform(&rng, 0.85F, 1.1F)), scale);
-            o->a  = vec2(x + ((float)i - 1.5F) * 0.6F * size, y + uniform(&rng, -0.4F, 0.4F) * size);
+            o = obstacle(s, SHAPE_ELLIPSE, colour_scale(green, uniform(&rng, 0.85F, 1.1F)), scale);
+            o->a = vec2(x + ((float)i - 1.5F) * 0.6F * size, y + uniform(&rng, -0.4F, 0.4F) * size);
             o->ra = size * uniform(&rng, 0.7F, 1.1F);
             o->rb = size * uniform(&rng, 0.8F, 1.3F);
         }
@@ -130,7 +134,10 @@ static void place_obstacle(struct scene *s, float scale)
     }
     default:
         size  = uniform(&rng, 0.02F, 0.045F) * scale;
-        o     = obstacle(s, SHAPE_STROKE, colour_hsv(uniform(&rng, 0, 1), uniform(&rng, 0, 0.5F), uniform(&rng, 0.3F, 0.8F)), scale);
+        o     = obstacle(
+                s, SHAPE_STROKE,
+                hsv_between(&rng, 0, 1, 0, 0.5F, 0.3F, 0.8F),
+                scale);
         o->a  = vec2(x, s->ground - uniform(&rng, 0.5F, 1.1F) * scale);
         o->b  = vec2(x, s->ground + 0.05F * scale);
         o->ra = o->rb = size;
@@ -157,7 +164,8 @@ static int visibility(const struct scene *s, const struct figure *f, int point)
 
 void scene_compose(struct scene *s, const struct scene_setup *setup, int64_t index)
 {
-    struct stance_rng rng = stream(setup, index, PART_FIGURE), outfit = stream(setup, index, PART_OUTFIT);
+    struct stance_rng rng    = stream(setup, index, PART_FIGURE),
+                      outfit = stream(setup, index, PART_OUTFIT);
     struct figure     f;
     struct vec2       at;
     float             scale;
@@ -183,8 +191,8 @@ void scene_compose(struct scene *s, const struct scene_setup *setup, int64_t ind
             s->keypoint[3 * k] = s->keypoint[3 * k + 1] = 0;
 }
 
-/* Gain, offset and noise of a camera. The sum of four uniform bytes is near enough to a normal number:
- * variance 4 * 255^2 / 12. */
+/* Gain, offset and noise of a camera. The sum of four uniform bytes is near enough to a normal
+ * number: variance 4 * 255^2 / 12. */
 static void expose(const struct scene *s, const struct canvas *canvas)
 {
     struct stance_rng rng  = stream(s->setup, s->index, PART_NOISE);
@@ -194,7 +202,8 @@ static void expose(const struct scene *s, const struct canvas *canvas)
 
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = stance_rng_u32(&rng);
-        float    sum  = (float)((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24)) - 510;
+        float    sum =
+            (float)((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24)) - 510;
         float    v    = (float)canvas->rgb[i] * gain + offset + sum * unit + 0.5F;
 
         canvas->rgb[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -212,7 +221,9 @@ void scene_paint(const struct scene *s, const struct canvas *canvas)
     shadow.a    = vec2((s->low.x + s->high.x) / 2, s->ground - 0.01F * tall);
     shadow.ra   = 0.24F * tall;
     shadow.rb   = 0.045F * tall;
-    shadow.fill = (struct fill){ .colour = { 20, 20, 30 }, .period = 1, .soft = 0.07F * tall, .clear = 0.45F };
+    shadow.fill = (struct fill){
+        .colour = { 20, 20, 30 }, .period = 1, .soft = 0.07F * tall, .clear = 0.45F
+    };
     canvas_paint(canvas, &shadow);
     for (int i = 0; i < s->figure_shapes; i++)
         canvas_paint(canvas, &s->figure[i]);

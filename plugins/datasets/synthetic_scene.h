@@ -27,7 +27,7 @@ struct scene {
     int                    figure_shapes, obstacle_shapes;
     struct vec2            low, high;          /**< box of the figure, px, may leave the picture */
     float                  ground;             /**< y of the lowest foot */
-    float                  keypoint[3 * POINTS]; /**< x, y, v as in COCO; 0, 0, 0 outside the picture */
+    float keypoint[3 * POINTS]; /**< x, y, v as in COCO; 0, 0, 0 outside the picture */
 };
 
 /** Width and height of every picture, px. */
@@ -40,6 +40,7 @@ void scene_compose(struct scene *scene, const struct scene_setup *setup, int64_t
 void scene_paint(const struct scene *scene, const struct canvas *canvas);
 
 /** The background, from the stream @p rng. @param horizon  its y, px */
-void backdrop_paint(const struct canvas *canvas, struct stance_rng *rng, float horizon, int clutter);
+void backdrop_paint(const struct canvas *canvas, struct stance_rng *rng, float horizon,
+                    int clutter);
 
 #endif

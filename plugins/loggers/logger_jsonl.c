@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scalars.jsonl: one JSON object a line with the keys of mmengine's scalars.json. What is not finite is
- * null: Python would write a bare NaN, which no other reader of JSON takes. */
+/* scalars.jsonl: one JSON object a line with the keys of mmengine's scalars.json. What is not
+ * finite is null: Python would write a bare NaN, which no other reader of JSON takes. */
 #include <stance/log.h>
 #include <stance/logger.h>
 
@@ -27,7 +27,8 @@ static void fail(struct state *s, int error)
     STANCE_LOG(STANCE_LOG_WARN, "%s: %s; the log ends here", s->path, strerror(error));
 }
 
-static stance_status open_log(void *state, const void *config, const char *directory, struct stance_error *err)
+static stance_status open_log(void *state, const void *config, const char *directory,
+                              struct stance_error *err)
 {
     struct state *s = state;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.log: lines in the form that mmengine's LogProcessor writes and that scripts and eyes know. */
+/* train.log: lines in the form of mmengine's LogProcessor, which scripts and eyes know. */
 #include <stance/log.h>
 #include <stance/logger.h>
 
@@ -25,7 +25,8 @@ static void fail(struct state *s, int error)
     STANCE_LOG(STANCE_LOG_WARN, "%s: %s; the log ends here", s->path, strerror(error));
 }
 
-static stance_status open_log(void *state, const void *config, const char *directory, struct stance_error *err)
+static stance_status open_log(void *state, const void *config, const char *directory,
+                              struct stance_error *err)
 {
     struct state *s = state;
 
@@ -104,8 +105,8 @@ static bool is_placed(const char *name)
 /* Counts and factors that are whole numbers are printed as such. */
 static bool is_count(const struct stance_scalar *s)
 {
-    return (strcmp(s->name, "loss_scale") == 0 || strcmp(s->name, "skipped") == 0) && s->value > -9e15
-           && s->value < 9e15 && s->value == (double)(int64_t)s->value;
+    return (strcmp(s->name, "loss_scale") == 0 || strcmp(s->name, "skipped") == 0)
+           && s->value > -9e15 && s->value < 9e15 && s->value == (double)(int64_t)s->value;
 }
 
 /* Four decimals are mmengine's; a loss of 4e-5 would be 0.0000 in them. */
@@ -126,10 +127,11 @@ static void put_line(struct state *s, const struct stance_event *e)
     bool  training = e->kind == STANCE_EVENT_TRAIN;
 
     /* The epoch is aligned to the right in the width of the last one, with the blank before it. */
-    fprintf(f, "Epoch(%s)%*s[%" PRId64 "]", training ? "train" : "val", digits(e->epochs) + 1 - digits(e->epoch), "",
-            e->epoch);
+    fprintf(f, "Epoch(%s)%*s[%" PRId64 "]", training ? "train" : "val",
+            digits(e->epochs) + 1 - digits(e->epoch), "", e->epoch);
     if (e->iterations > 0)
-        fprintf(f, "[%*" PRId64 "/%" PRId64 "]", digits(e->iterations), e->iteration, e->iterations);
+        fprintf(f, "[%*" PRId64 "/%" PRId64 "]", digits(e->iterations), e->iteration,
+                e->iterations);
     if (training) {
         if (find(e, "lr") != NULL)
             fprintf(f, "  lr: %.4e", find(e, "lr")->value);
@@ -159,7 +161,8 @@ static void event(void *state, const struct stance_event *e)
     struct tm     tm;
     char          stamp[32] = "";
 
-    if (s->failed || ((e->kind == STANCE_EVENT_START || e->kind == STANCE_EVENT_END) && e->text == NULL)
+    if (s->failed
+        || ((e->kind == STANCE_EVENT_START || e->kind == STANCE_EVENT_END) && e->text == NULL)
         || (e->kind == STANCE_EVENT_MESSAGE && e->text == NULL))
         return;
     before = uselocale(s->c);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam (Kingma and Ba, ICLR 2015) as PyTorch computes it: weight decay is part of the gradient, eps is
- * added after the bias correction of the second moment. */
+ * Adam (Kingma and Ba, ICLR 2015) as PyTorch computes it: weight decay is part of the gradient, eps
+ * is added after the bias correction of the second moment. */
 #include "optimizers.h"
 
 static const struct stance_param params[] = {
-    STANCE_PARAM_F64(struct stance_adam, lr, "1e-3", 0, 1000, "1", "learning rate before the schedule"),
+    STANCE_PARAM_F64(struct stance_adam, lr, "1e-3", 0, 1000, "1",
+                     "learning rate before the schedule"),
     STANCE_PARAM_LIST_F64(struct stance_adam, betas, "[0.9, 0.999]", 0, 0.9999999, "1",
                           "decay rates of the first and the second moment"),
     STANCE_PARAM_F64(struct stance_adam, eps, "1e-8", 1e-30, 1, "1", "added to the denominator"),
-    STANCE_PARAM_F64(struct stance_adam, weight_decay, "0", 0, 1000, "1", "L2 penalty, added to the gradient"),
+    STANCE_PARAM_F64(struct stance_adam, weight_decay, "0", 0, 1000, "1",
+                     "L2 penalty, added to the gradient"),
     STANCE_PARAM_END
 };
 
@@ -20,7 +22,8 @@ static stance_status shape(const void *attr, const struct stance_shape *in, int 
     const struct stance_adam *c = (const struct stance_adam *)attr;
 
     if (c->betas.n != 2)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "optimizer 'adam': betas: %d numbers instead of 2", c->betas.n);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "optimizer 'adam': betas: %d numbers instead of 2", c->betas.n);
     return optimizer_shape("optimizer 'adam'", 2, in, n_in, out, out_type, n_out, err);
 }
 
@@ -58,12 +61,21 @@ static double base_rate(const void *config)
 static const char *const slot_names[] = { "exp_avg", "exp_avg_sq" };
 
 static const struct stance_op_ops update = {
-    .size = sizeof update, .attr_size = sizeof(struct stance_adam), .attrs = params,
-    .type_class = STANCE_CLASS_WIDE, .flags = STANCE_OP_STATE, .shape = shape, .reference = reference,
+    .size       = sizeof update,
+    .attr_size  = sizeof(struct stance_adam),
+    .attrs      = params,
+    .type_class = STANCE_CLASS_WIDE,
+    .flags      = STANCE_OP_STATE,
+    .shape      = shape,
+    .reference  = reference,
 };
 
 static const struct stance_optimizer_ops ops = {
-    .size = sizeof ops, .slots = 2, .slot_names = slot_names, .base_rate = base_rate, .update = &update,
+    .size       = sizeof ops,
+    .slots      = 2,
+    .slot_names = slot_names,
+    .base_rate  = base_rate,
+    .update     = &update,
 };
 
 STANCE_PLUGIN(optimizer, adam) = {

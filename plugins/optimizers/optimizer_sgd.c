@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stochastic gradient descent with momentum as PyTorch computes it: the rate multiplies the momentum
- * buffer when it is applied, not when it is filled, and the first step fills the buffer undampened
- * (Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013,
- * multiply the rate in earlier). */
+ * Stochastic gradient descent with momentum as PyTorch computes it: the rate multiplies the
+ * momentum buffer when it is applied, not when it is filled, and the first step fills the buffer
+ * undampened (Sutskever et al., "On the importance of initialization and momentum in deep
+ * learning", ICML 2013, multiply the rate in earlier). */
 #include "optimizers.h"
 
 static const struct stance_param params[] = {
-    STANCE_PARAM_F64(struct stance_sgd, lr, "1e-3", 0, 1000, "1", "learning rate before the schedule"),
-    STANCE_PARAM_F64(struct stance_sgd, momentum, "0", 0, 1, "1", "share of the buffer that a step keeps"),
+    STANCE_PARAM_F64(struct stance_sgd, lr, "1e-3", 0, 1000, "1",
+                     "learning rate before the schedule"),
+    STANCE_PARAM_F64(struct stance_sgd, momentum, "0", 0, 1, "1",
+                     "share of the buffer that a step keeps"),
     STANCE_PARAM_F64(struct stance_sgd, dampening, "0", 0, 1, "1",
                      "share of the gradient that the buffer leaves out after the first step"),
-    STANCE_PARAM_F64(struct stance_sgd, weight_decay, "0", 0, 1000, "1", "L2 penalty, added to the gradient"),
-    STANCE_PARAM_BOOL(struct stance_sgd, nesterov, "false", "look ahead along the buffer; needs momentum, no dampening"),
+    STANCE_PARAM_F64(struct stance_sgd, weight_decay, "0", 0, 1000, "1",
+                     "L2 penalty, added to the gradient"),
+    STANCE_PARAM_BOOL(struct stance_sgd, nesterov, "false",
+                      "look ahead along the buffer; needs momentum, no dampening"),
     STANCE_PARAM_END
 };
 
@@ -23,8 +27,9 @@ static stance_status shape(const void *attr, const struct stance_shape *in, int 
     const struct stance_sgd *c = (const struct stance_sgd *)attr;
 
     if (c->nesterov && (c->momentum == 0 || c->dampening != 0))
-        return STANCE_FAIL(err, STANCE_ERR_INVAL,
-                           "optimizer 'sgd': nesterov: needs a momentum above 0 and a dampening of 0");
+        return STANCE_FAIL(
+            err, STANCE_ERR_INVAL,
+            "optimizer 'sgd': nesterov: needs a momentum above 0 and a dampening of 0");
     return optimizer_shape("optimizer 'sgd'", 1, in, n_in, out, out_type, n_out, err);
 }
 
@@ -62,12 +67,21 @@ static double base_rate(const void *config)
 static const char *const slot_names[] = { "momentum_buffer" };
 
 static const struct stance_op_ops update = {
-    .size = sizeof update, .attr_size = sizeof(struct stance_sgd), .attrs = params,
-    .type_class = STANCE_CLASS_WIDE, .flags = STANCE_OP_STATE, .shape = shape, .reference = reference,
+    .size       = sizeof update,
+    .attr_size  = sizeof(struct stance_sgd),
+    .attrs      = params,
+    .type_class = STANCE_CLASS_WIDE,
+    .flags      = STANCE_OP_STATE,
+    .shape      = shape,
+    .reference  = reference,
 };
 
 static const struct stance_optimizer_ops ops = {
-    .size = sizeof ops, .slots = 1, .slot_names = slot_names, .base_rate = base_rate, .update = &update,
+    .size       = sizeof ops,
+    .slots      = 1,
+    .slot_names = slot_names,
+    .base_rate  = base_rate,
+    .update     = &update,
 };
 
 STANCE_PLUGIN(optimizer, sgd) = {

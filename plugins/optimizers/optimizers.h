@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/** Adam and AdamW. betas has exactly two numbers when the op's shape rule has passed. Operands after
- *  gradient and update block: master, exp_avg, exp_avg_sq. */
+/** Adam and AdamW. betas has exactly two numbers when the op's shape rule has passed. Operands
+ * after gradient and update block: master, exp_avg, exp_avg_sq. */
 struct stance_adam {
     double                 lr;           /**< before the schedule; kernels use stance_update.rate */
     struct stance_list_f64 betas;        /**< decay of the first and the second moment */
@@ -27,23 +27,26 @@ struct stance_sgd {
 
 /** Shape rule of every element-wise update: gradient [n], update block, then 1 + slots arrays [n],
  *  which are also the outputs, of the wide type. */
-static inline stance_status optimizer_shape(const char *rule, int slots, const struct stance_shape *in,
-                                            int n_in, struct stance_shape *out,
-                                            enum stance_type *out_type, int n_out,
-                                            struct stance_error *err)
+static inline stance_status optimizer_shape(const char *rule, int slots,
+                                            const struct stance_shape *in, int n_in,
+                                            struct stance_shape *out, enum stance_type *out_type,
+                                            int n_out, struct stance_error *err)
 {
     int64_t n = n_in > 0 ? stance_elements(&in[0]) : 0;
 
     if (n_in != 3 + slots || n_out != 1 + slots)
-        return STANCE_FAIL(err, STANCE_ERR_SHAPE, "%s: %d operands and %d results instead of %d and %d",
-                           rule, n_in, n_out, 3 + slots, 1 + slots);
+        return STANCE_FAIL(err, STANCE_ERR_SHAPE,
+                           "%s: %d operands and %d results instead of %d and %d", rule, n_in, n_out,
+                           3 + slots, 1 + slots);
     if (stance_elements(&in[1]) < (int64_t)sizeof(struct stance_update))
-        return STANCE_FAIL(err, STANCE_ERR_SHAPE, "%s: the update block has %lld bytes instead of %zu",
-                           rule, (long long)stance_elements(&in[1]), sizeof(struct stance_update));
+        return STANCE_FAIL(err, STANCE_ERR_SHAPE,
+                           "%s: the update block has %lld bytes instead of %zu", rule,
+                           (long long)stance_elements(&in[1]), sizeof(struct stance_update));
     for (int i = 0; i < n_out; i++) {
         if (stance_elements(&in[2 + i]) != n)
-            return STANCE_FAIL(err, STANCE_ERR_SHAPE, "%s: operand %d has %lld elements, the gradient %lld",
-                               rule, 2 + i, (long long)stance_elements(&in[2 + i]), (long long)n);
+            return STANCE_FAIL(err, STANCE_ERR_SHAPE,
+                               "%s: operand %d has %lld elements, the gradient %lld", rule, 2 + i,
+                               (long long)stance_elements(&in[2 + i]), (long long)n);
         out[i]      = in[2 + i];
         out_type[i] = STANCE_TYPE_F32;
     }
@@ -67,7 +70,8 @@ static inline bool optimizer_wide(const struct stance_call *call, int slots)
  * array is written. */
 static inline double optimizer_get(const struct stance_tensor *t, int64_t i)
 {
-    return t->stored == STANCE_TYPE_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+    return t->stored == STANCE_TYPE_F64 ? ((const double *)t->data)[i]
+                                        : (double)((const float *)t->data)[i];
 }
 
 static inline void optimizer_put(const struct stance_tensor *t, int64_t i, double v)

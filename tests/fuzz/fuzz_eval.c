@@ -4,7 +4,7 @@
  * take. The input is both files with a zero byte between them. To fuzz:
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DSTANCE_FUZZER -I. -I../core \
  *         tests/fuzz/fuzz_eval.c core/eval/{coco,coco_match,eval_file,eval_read,oks,order,sigmas}.c \
- *         core/base/{alloc,error,log,text}.c -ljansson -lyaml -lm
+ *         core/base/{alloc,error,log,text}.c core/io/{json,map}.c -lyaml -lm
  * Without STANCE_FUZZER it is a test that runs the seeds below and every way to cut them short. */
 #include "config.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings of plugins and saved states of scalers: texts from a command line and from checkpoints. Built with
- * clang -fsanitize=fuzzer,address and -DSTANCE_FUZZ by hand; make check replays the seeds below. */
+ * Settings of plugins and saved states of scalers: texts from a command line and from checkpoints.
+ * Built with clang -fsanitize=fuzzer,address and -DSTANCE_FUZZ by hand; make check replays the
+ * seeds below. */
 #include "config.h"
 
 #include "registry/instance.h"
@@ -41,8 +42,16 @@ static const struct stance_scaler_ops ops = {
 };
 
 static const struct stance_plugin plugin = {
-    STANCE_PLUGIN_HEAD, .kind = STANCE_KIND_SCALER, .name = "x", .version = "1", .license = "Apache-2.0",
-    .source = "fuzz", .summary = "fuzz", .params = table, .config_size = sizeof(struct config), .ops.scaler = &ops,
+    STANCE_PLUGIN_HEAD,
+    .kind        = STANCE_KIND_SCALER,
+    .name        = "x",
+    .version     = "1",
+    .license     = "Apache-2.0",
+    .source      = "fuzz",
+    .summary     = "fuzz",
+    .params      = table,
+    .config_size = sizeof(struct config),
+    .ops.scaler  = &ops,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -64,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* What was taken up and saved is taken up again and saved as the same text. */
     if (stance_scaler_restore(s, text, NULL) == STANCE_OK && strncmp(text, "x:", 2) == 0
         && stance_scaler_save(s, &first, NULL) == STANCE_OK) {
-        if (stance_scaler_restore(s, first, NULL) != STANCE_OK || stance_scaler_save(s, &second, NULL) != STANCE_OK
-            || strcmp(first, second) != 0)
+        if (stance_scaler_restore(s, first, NULL) != STANCE_OK
+            || stance_scaler_save(s, &second, NULL) != STANCE_OK || strcmp(first, second) != 0)
             abort();
         stance_free(first);
         stance_free(second);
@@ -80,9 +89,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 int main(void)
 {
     static const char *const seeds[] = {
-        "x:number=1,whole=2,on=true,list=[1, 2],text=a", "x:number=1,whole=2,on=true,list=[],text=",
-        "number=1,list=[1,2],on=false", "x:number=.nan", "list=[1,[2],3", "=", "a=b,", "x:", "x", "y:number=1", ",,,",
-        "x:number=1,number=1", "x:list=]]]],number=1", "text=]a,b[=c",
+        "x:number=1,whole=2,on=true,list=[1, 2],text=a",
+        "x:number=1,whole=2,on=true,list=[],text=",
+        "number=1,list=[1,2],on=false",
+        "x:number=.nan",
+        "list=[1,[2],3",
+        "=",
+        "a=b,",
+        "x:",
+        "x",
+        "y:number=1",
+        ",,,",
+        "x:number=1,number=1",
+        "x:list=]]]],number=1",
+        "text=]a,b[=c",
     };
 
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-libstance_la_SOURCES += core/base/half.h core/graph/ops/accumulate.c core/graph/ops/add.c \
+libstance_la_SOURCES += core/graph/ops/accumulate.c core/graph/ops/add.c \
 	core/graph/ops/avg_pool.c core/graph/ops/batch_norm.c core/graph/ops/batch_norm_build.c \
 	core/graph/ops/cast.c core/graph/ops/commit.c core/graph/ops/concat.c core/graph/ops/conv.c \
 	core/graph/ops/conv.h core/graph/ops/conv2d.c core/graph/ops/conv_transpose2d.c \

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "step/step.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { INPUTS_MAX = 8, UPDATES_MAX = 4 };
+
+struct bound {
+    struct stance_program      *program;
+    const struct stance_tensor *input[INPUTS_MAX], *loss;
+    int                         n_inputs;
+    bool                        packed; /* its copies of the weights are up to date */
+};
+
+struct stance_step {
+    const struct stance_device *device;
+    struct stance_store        *store;
+    struct stance_scaler       *scaler;
+    struct bound                programs[STANCE_STEP_PROGRAMS];
+    struct stance_arena        *memory;
+    struct stance_launch        updates[UPDATES_MAX]; /* check, optimizer, commits */
+    int                         n_updates;
+    bool                        accumulate;
+    struct stance_window        window;
+    struct stance_skips         skips;
+    uint64_t                    windows; /* so far, skipped ones too */
+};
+
+static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
+{
+    struct stance_tensor t = { data, type, type, 0, { 1, { (int64_t)(bytes / stance_type_size(type)) } }, bytes };
+
+    return t;
+}
+
+static stance_status add_update(struct stance_step *s, const char *name, const struct stance_op_ops *op,
+                                const void *attr, const struct stance_tensor *in, int n_in,
+                                const struct stance_tensor *out, int n_out, struct stance_error *err)
+{
+    stance_status status = stance_launch_make(s->device, s->memory, name, op, attr, in, n_in, out, n_out, true,
+                                              &s->updates[s->n_updates], err);
+
+    if (status != STANCE_OK)
+        return status;
+    if (s->updates[s->n_updates].workspace > 0) {
+        status = stance_store_take_arena(s->store, s->updates[s->n_updates].workspace, err);
+        if (status != STANCE_OK)
+            return status;
+    }
+    s->n_updates++;
+    return STANCE_OK;
+}
+
+/* What happens once a window, over whole banks: they are flat, and the update is element-wise, so the
+ * order of elements within a segment does not matter. */
+static stance_status make_updates(struct stance_step *s, const struct stance_instance *optimizer, struct stance_error *err)
+{
+    const struct stance_optimizer_ops *ops     = optimizer->plugin->ops.optimizer;
+    struct stance_store               *store   = s->store;
+    enum stance_type                   wide    = store->policy.wide;
+    size_t                             bytes   = store->bytes[STANCE_BANK_PARAM];
+    struct stance_tensor               control = flat(store->control, STANCE_TYPE_U8, sizeof *store->control);
+    struct stance_tensor               update  = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
+    struct stance_tensor               grad    = flat(store->gradient, wide, bytes);
+    struct stance_tensor               in[3 + STANCE_SLOTS_MAX], out[2];
+    stance_status                      status;
+
+    status = add_update(s, "grad_check", stance_builtin_op("grad_check"), NULL, &grad, 1, &control, 1, err);
+    if (status != STANCE_OK)
+        return status;
+    in[0] = grad;
+    in[1] = update;
+    in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
+    for (int i = 0; i < ops->slots; i++)
+        in[3 + i] = flat(store->slot[i], wide, bytes);
+    status = add_update(s, optimizer->plugin->name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
+                        1 + ops->slots, err);
+    for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
+        enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;
+
+        if (store->bytes[b] == 0)
+            continue;
+        out[0] = in[0] = flat(store->bank[b], type, store->bytes[b]);
+        in[1]          = update;
+        out[1] = in[2] = flat(store->committed[b], type, store->bytes[b]);
+        status = add_update(s, "commit", stance_builtin_op("commit"), NULL, in, 3, out, 2, err);
+    }
+    return status;
+}
+
+static stance_status add_program(struct stance_step *s, const struct stance_step_options *o,
+                                 enum stance_step_program which, int32_t batch, struct stance_error *err)
+{
+    bool                          training = which == STANCE_STEP_BATCH || which == STANCE_STEP_LAST;
+    struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion,
+                                         .slots = o->optimizer != NULL ? o->optimizer->plugin->ops.optimizer->slots : -1 };
+    struct bound                 *b = &s->programs[which];
+    struct stance_graph          *g;
+    stance_status                 status;
+
+    if (batch == 0)
+        return STANCE_OK;
+    status = stance_model_graph(o->model, batch, training, &g, err);
+    if (status == STANCE_OK)
+        status = stance_program_new(g, s->store, &po, &b->program, err);
+    for (int i = 0; status == STANCE_OK && stance_program_input_name(b->program, (size_t)i) != NULL; i++) {
+        if (i == INPUTS_MAX)
+            return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the model has more than %d inputs", INPUTS_MAX);
+        b->input[b->n_inputs++] = stance_program_input(b->program, stance_program_input_name(b->program, (size_t)i));
+    }
+    return status;
+}
+
+stance_status stance_step_new(const struct stance_step_options *o, struct stance_step **out, struct stance_error *err)
+{
+    struct stance_step *s = stance_calloc(1, sizeof *s);
+    const int32_t       batch[STANCE_STEP_PROGRAMS] = {
+        o->optimizer != NULL ? o->batch : 0, o->optimizer != NULL && o->last_batch != o->batch ? o->last_batch : 0,
+        o->eval_batch, o->eval_last_batch != o->eval_batch ? o->eval_last_batch : 0,
+    };
+    stance_status status;
+
+    if (s == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "step");
+    s->device      = o->device;
+    s->scaler      = o->scaler;
+    s->accumulate  = o->accumulate;
+    s->skips.limit = o->max_skips;
+    s->memory      = stance_arena_new(16 << 10);
+    if (s->memory == NULL) {
+        status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "step");
+        goto free_step;
+    }
+    status = stance_store_new(o->device, o->policy, &s->store, err);
+    for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++)
+        status = add_program(s, o, (enum stance_step_program)i, batch[i], err);
+    if (status == STANCE_OK && o->optimizer != NULL) {
+        s->store->control->clip = o->clip;
+        status = make_updates(s, o->optimizer, err);
+    }
+    for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++) {
+        if (s->programs[i].program == NULL)
+            continue;
+        status = stance_program_bind(s->programs[i].program, err);
+        s->programs[i].loss = stance_program_output(s->programs[i].program, "loss");
+    }
+    for (int i = 0; i < s->n_updates; i++)
+        s->updates[i].call.workspace = s->updates[i].workspace > 0 ? s->store->arena : NULL;
+    if (status == STANCE_OK) {
+        *out = s;
+        return STANCE_OK;
+    }
+
+free_step:
+    stance_step_free(s);
+    return status;
+}
+
+void stance_step_free(struct stance_step *s)
+{
+    if (s == NULL)
+        return;
+    for (int i = 0; i < s->n_updates; i++)
+        stance_launch_dispose(s->device, &s->updates[i]);
+    for (int i = 0; i < STANCE_STEP_PROGRAMS; i++)
+        stance_program_free(s->programs[i].program);
+    stance_store_free(s->store);
+    stance_arena_free(s->memory);
+    stance_free(s);
+}
+
+struct stance_store *stance_step_store(struct stance_step *s)
+{
+    return s->store;
+}
+
+struct stance_program *stance_step_program(struct stance_step *s, enum stance_step_program which)
+{
+    return s->programs[which].program;
+}
+
+uint64_t stance_step_applied(const struct stance_step *s)
+{
+    return s->store->control->update.applied;
+}
+
+void stance_step_set_applied(struct stance_step *s, uint64_t applied)
+{
+    s->store->control->update.applied = applied;
+}
+
+struct stance_window stance_step_window(const struct stance_step *s)
+{
+    return s->window;
+}
+
+void stance_step_set_window(struct stance_step *s, const struct stance_window *w)
+{
+    s->window = *w;
+    if (w->open)
+        s->store->control->scale = w->scale;
+}
+
+struct stance_skips *stance_step_skips(struct stance_step *s)
+{
+    return &s->skips;
+}
+
+static stance_status pack(struct stance_step *s, struct bound *b, struct stance_error *err)
+{
+    if (b->packed)
+        return STANCE_OK;
+    if (stance_program_pack(b->program) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': copying weights failed", s->device->plugin->name);
+    b->packed = true;
+    return STANCE_OK;
+}
+
+static void weights_changed(struct stance_step *s)
+{
+    for (int i = 0; i < STANCE_STEP_PROGRAMS; i++)
+        s->programs[i].packed = false;
+}
+
+stance_status stance_step_refresh(struct stance_step *s, struct stance_error *err)
+{
+    (void)err;
+    weights_changed(s);
+    return STANCE_OK;
+}
+
+int stance_step_input(const struct stance_step *s, enum stance_step_program which, const char *name)
+{
+    const struct bound *b = &s->programs[which];
+    const char         *have;
+
+    for (int i = 0; b->program != NULL && (have = stance_program_input_name(b->program, (size_t)i)) != NULL; i++)
+        if (strcmp(have, name) == 0)
+            return i;
+    return -1;
+}
+
+stance_status stance_step_fill(struct stance_step *s, enum stance_step_program which, int input,
+                               enum stance_type type, const void *data, struct stance_error *err)
+{
+    const struct stance_tensor *to   = s->programs[which].input[input];
+    struct stance_tensor        host = { (void *)data, type, type, 0, to->shape,
+                                         (size_t)stance_elements(&to->shape) * stance_type_size(type) };
+
+    return s->device->ops->reorder(s->device->state, to, &host, err);
+}
+
+/* A scalar result, read without a queue's help: device memory of a host device is at hand. */
+static stance_status read_scalar(struct stance_step *s, const struct stance_tensor *t, double *out, struct stance_error *err)
+{
+    struct stance_tensor host = { out, STANCE_TYPE_F64, STANCE_TYPE_F64, 0, t->shape, sizeof *out };
+
+    if (s->device->ops->host_memory && t->stored == STANCE_TYPE_F32) {
+        *out = (double)*(const float *)t->data;
+        return STANCE_OK;
+    }
+    return s->device->ops->reorder(s->device->state, &host, t, err);
+}
+
+stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
+                                struct stance_error *err)
+{
+    struct bound          *b       = &s->programs[which];
+    struct stance_control *control = s->store->control;
+    double                 loss    = 0;
+    stance_status          status;
+
+    if (!s->window.open) {
+        s->window = (struct stance_window){ .open = true };
+        status    = stance_scaler_scale(s->scaler, &s->window.scale, err);
+        if (status != STANCE_OK)
+            return status;
+        if (s->accumulate)
+            memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
+    }
+    control->scale        = s->window.scale;
+    control->micro_weight = (float)weight;
+    status = pack(s, b, err);
+    if (status != STANCE_OK)
+        return status;
+    if (stance_program_forward(b->program) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the forward pass failed", s->device->plugin->name);
+    status = read_scalar(s, b->loss, &loss, err);
+    if (status != STANCE_OK)
+        return status;
+    s->window.loss += weight * loss;
+    if (stance_program_backward(b->program) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the backward pass failed", s->device->plugin->name);
+    return STANCE_OK;
+}
+
+/* The trained tensor that an index into the flat gradients falls into. */
+static const char *segment_at(const struct stance_store *store, int64_t index)
+{
+    size_t at = (size_t)index * stance_type_size(store->policy.wide);
+
+    for (size_t i = 0; i < store->n_segments; i++) {
+        const struct stance_segment *t = &store->segments[i];
+
+        if (index >= 0 && t->bank == STANCE_BANK_PARAM && at >= t->offset && at < t->offset + t->form.bytes)
+            return t->name;
+    }
+    return NULL;
+}
+
+stance_status stance_step_apply(struct stance_step *s, double rate, struct stance_step_result *result,
+                                struct stance_error *err)
+{
+    struct stance_control *control = s->store->control;
+    struct stance_outcome  outcome = { .size = sizeof outcome };
+
+    control->update.rate = rate;
+    control->scale       = s->window.scale;
+    for (int i = 0; i < s->n_updates; i++)
+        if (stance_launch_run(s->device, &s->updates[i]) != STANCE_OK)
+            return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[i].op);
+    weights_changed(s);
+
+    outcome.step      = s->windows++;
+    outcome.overflow  = control->update.skip;
+    outcome.grad_norm = sqrt(control->sum_squares);
+    outcome.max_abs   = control->max_abs;
+    stance_scaler_update(s->scaler, &outcome);
+    if (!outcome.overflow)
+        control->update.applied++;
+    *result = (struct stance_step_result){ s->window.loss, outcome.grad_norm, s->window.scale, outcome.overflow != 0 };
+    s->window.open = false;
+    return stance_skips_count(&s->skips, result->skipped,
+                              result->skipped ? segment_at(s->store, control->first_bad) : NULL, result->scale, err);
+}
+
+stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err)
+{
+    stance_status status = pack(s, &s->programs[which], err);
+
+    if (status != STANCE_OK)
+        return status;
+    if (stance_program_forward(s->programs[which].program) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the forward pass failed", s->device->plugin->name);
+    return STANCE_OK;
+}
+
+stance_status stance_step_read(struct stance_step *s, enum stance_step_program which, const char *name,
+                               enum stance_type type, void *to, struct stance_error *err)
+{
+    const struct stance_tensor *from = stance_program_output(s->programs[which].program, name);
+    struct stance_tensor        host;
+
+    if (from == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the model has no output '%s'", name);
+    host = (struct stance_tensor){ to, type, type, 0, from->shape, (size_t)stance_elements(&from->shape) * stance_type_size(type) };
+    return s->device->ops->reorder(s->device->state, &host, from, err);
+}

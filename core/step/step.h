@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The mixed-precision step. A window is one optimizer step: one micro-batch or several, each
+ *
+ *   inputs -> forward -> loss (binary32) x weight x scale -> backward -> flat wide gradients
+ *
+ * and then, once, in stance_step_apply():
+ *
+ *   unscale, finite?, norm -> clip -> optimizer on the masters -> commit of the states (both only if
+ *   finite, decided on the device) -> copies of the weights -> scaler.update(outcome)
+ *
+ * Nothing is allocated and no name is looked up between stance_step_new() and stance_step_free(). */
+#ifndef STEP_STEP_H
+#define STEP_STEP_H
+
+#include "compile/program.h"
+#include "step/model.h"
+#include "step/scaler.h"
+
+struct stance_step;
+
+struct stance_step_options {
+    const struct stance_model    *model;
+    const struct stance_device   *device;
+    struct stance_policy          policy;
+    const struct stance_instance *optimizer; /**< NULL: evaluation only */
+    struct stance_scaler         *scaler;    /**< NULL: evaluation only; outlives the step */
+    int32_t batch;      /**< samples of a micro-batch */
+    int32_t last_batch; /**< samples of the last, smaller one of an epoch; 0: there is none */
+    int32_t eval_batch; /**< 0: no evaluation */
+    int32_t eval_last_batch;
+    bool    accumulate; /**< windows have more than one micro-batch */
+    double  clip;       /**< largest L2 norm of the gradient; 0: none */
+    int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
+    bool    no_fusion;  /**< for tests */
+};
+
+/** Which program a batch runs on. */
+enum stance_step_program { STANCE_STEP_BATCH, STANCE_STEP_LAST, STANCE_STEP_EVAL, STANCE_STEP_EVAL_LAST, STANCE_STEP_PROGRAMS };
+
+/** What became of a window. */
+struct stance_step_result {
+    double  loss;      /**< unscaled, mean over the samples of the window */
+    double  grad_norm; /**< before clipping; not finite on overflow */
+    float   scale;     /**< that the window ran under */
+    bool    skipped;
+};
+
+/** Compiles the programs and takes the memory. The weights are zero until they are initialised or
+ *  loaded (stance_step_store()); then call stance_step_refresh(). */
+stance_status stance_step_new(const struct stance_step_options *o, struct stance_step **out, struct stance_error *err);
+/** Accepts NULL. */
+void stance_step_free(struct stance_step *s);
+
+struct stance_store   *stance_step_store(struct stance_step *s);
+struct stance_program *stance_step_program(struct stance_step *s, enum stance_step_program which);
+
+/** Steps applied so far: bias correction counts these. Set it on resume. */
+uint64_t stance_step_applied(const struct stance_step *s);
+void     stance_step_set_applied(struct stance_step *s, uint64_t applied);
+
+/** After the weights have been changed from outside. */
+stance_status stance_step_refresh(struct stance_step *s, struct stance_error *err);
+
+/** Fills an input of a program from plain host memory, binary32 or binary64, converting to the type and
+ *  form of the program. @param input  number of the input, as stance_step_input() gives it */
+stance_status stance_step_fill(struct stance_step *s, enum stance_step_program which, int input,
+                               enum stance_type type, const void *data, struct stance_error *err);
+/** Number of an input by name, or -1. */
+int stance_step_input(const struct stance_step *s, enum stance_step_program which, const char *name);
+
+/** Runs forward and backward on the inputs. The first micro-batch of a window asks the scaler for the
+ *  scale and clears the gradients. @param weight  of the micro-batch in its window: its samples over the
+ *  window's; 1 for a window of one */
+stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
+                                struct stance_error *err);
+
+/** Ends the window. @param rate  learning rate
+ *  @return STANCE_OK also for a skipped window; STANCE_ERR_DIVERGED after max_skips in a row, with the
+ *          name of the first tensor that was not finite */
+stance_status stance_step_apply(struct stance_step *s, double rate, struct stance_step_result *result,
+                                struct stance_error *err);
+
+/** State of a window that is under way, for checkpoints. */
+struct stance_window { bool open; float scale; double loss; };
+struct stance_window stance_step_window(const struct stance_step *s);
+void stance_step_set_window(struct stance_step *s, const struct stance_window *w);
+
+/** Windows skipped in a row and in all. */
+struct stance_skips *stance_step_skips(struct stance_step *s);
+
+/** Runs an evaluation program on its inputs. */
+stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err);
+
+/** Copies a named output to plain host memory of @p type. */
+stance_status stance_step_read(struct stance_step *s, enum stance_step_program which, const char *name,
+                               enum stance_type type, void *to, struct stance_error *err);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "train/setup.h"
+
+static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
+                                 const struct stance_plugin **out, struct stance_error *err)
+{
+    return stance_registry_find(registry, kind, name, out, err);
+}
+
+static struct stance_instance instance_of(const struct stance_recipe_plugin *p)
+{
+    return (struct stance_instance){ p->plugin, p->config };
+}
+
+static stance_status open_device(struct stance_setup *s, unsigned parts, struct stance_error *err)
+{
+    static const enum stance_precision of_type[STANCE_TYPE_COUNT] = {
+        [STANCE_TYPE_F32] = STANCE_PRECISION_FP32, [STANCE_TYPE_F16] = STANCE_PRECISION_FP16,
+        [STANCE_TYPE_BF16] = STANCE_PRECISION_BF16, [STANCE_TYPE_F64] = STANCE_PRECISION_FP64,
+    };
+    struct stance_recipe             *r = s->recipe;
+    const struct stance_recipe_lookup lookup = { find_plugin, s->registry };
+    void         *config = stance_plugin_config_copy(r->device.plugin, r->device.config);
+    int           threads = r->machine.threads == INT64_MIN ? 0 : (int)r->machine.threads;
+    stance_status status;
+
+    if (config == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "device '%s'", r->device.name);
+    status = stance_device_open(s->registry, r->device.name, config, threads, &s->device, err);
+    if (status != STANCE_OK)
+        return status;
+    status = stance_policy_of(stance_precision_word(r->precision), s->device, (parts & STANCE_SETUP_BACKWARD) != 0,
+                              &s->policy, err);
+    if (status == STANCE_OK && r->precision == STANCE_PRECISION_AUTO)
+        status = stance_recipe_settle_precision(r, of_type[s->policy.low], &lookup, err);
+    return status;
+}
+
+static stance_status open_data(const struct stance_recipe_plugin *p, const struct stance_split *split,
+                               struct stance_data *out, struct stance_error *err)
+{
+    const struct stance_dataset_ops *ops   = p->plugin->ops.dataset;
+    void                            *state = stance_calloc(1, ops->state_size + 1);
+    stance_status                    status;
+
+    if (state == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "dataset '%s'", p->name);
+    status = ops->open(state, p->config, split, err);
+    if (status != STANCE_OK) {
+        stance_free(state);
+        return status;
+    }
+    *out = (struct stance_data){ ops, state };
+    return STANCE_OK;
+}
+
+static void close_data(struct stance_data *d)
+{
+    if (d->ops != NULL && STANCE_HAS(d->ops, close))
+        d->ops->close(d->state);
+    stance_free(d->state);
+    *d = (struct stance_data){ NULL, NULL };
+}
+
+static void take_sizes(struct stance_setup *s)
+{
+    for (int i = 0; i < 2; i++) {
+        s->pose.input_size[i]   = s->recipe->pose.input_size[i];
+        s->pose.heatmap_size[i] = s->recipe->pose.heatmap_size[i];
+    }
+}
+
+stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struct stance_error *err)
+{
+    (void)err;
+    if (s->recipe->pose.keypoints > 0 && (keypoints == 0 || keypoints == s->recipe->pose.keypoints))
+        s->pose = s->recipe->pose;
+    else if (keypoints == 0 || keypoints == 17)
+        s->pose = *stance_pose_coco();
+    else /* only their number is known: nothing can be mirrored */
+        s->pose = (struct stance_pose){ .size = sizeof s->pose, .keypoints = keypoints };
+    take_sizes(s);
+    return STANCE_OK;
+}
+
+static stance_status open_task(struct stance_setup *s, struct stance_error *err)
+{
+    const struct stance_data *d = s->train.ops != NULL ? &s->train : &s->val;
+    struct stance_task_setup  setup;
+    stance_status             status;
+
+    s->pose = *d->ops->pose(d->state);
+    take_sizes(s);
+    if (s->train.ops != NULL && s->val.ops != NULL
+        && s->val.ops->pose(s->val.state)->keypoints != s->pose.keypoints)
+        return STANCE_FAIL(err, STANCE_ERR_SHAPE, "data.train has %d keypoints, data.val has %d", s->pose.keypoints,
+                           s->val.ops->pose(s->val.state)->keypoints);
+    if (s->train.ops != NULL) {
+        status = stance_recipe_check_pose(s->recipe, &s->pose, err);
+        if (status != STANCE_OK)
+            return status;
+    }
+    s->task       = s->recipe->task.plugin->ops.task;
+    s->task_state = stance_calloc(1, s->task->state_size + 1);
+    if (s->task_state == NULL) {
+        s->task = NULL;
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "task '%s'", s->recipe->task.name);
+    }
+    stance_recipe_task_setup(s->recipe, &s->pose, &setup);
+    status = s->task->open(s->task_state, s->recipe->task.config, &setup, err);
+    if (status != STANCE_OK) {
+        stance_free(s->task_state);
+        s->task_state = NULL;
+        s->task       = NULL;
+    }
+    return status;
+}
+
+stance_status stance_setup_make(struct stance_registry *registry, const char *recipe,
+                                const struct stance_recipe_options *options, unsigned parts,
+                                struct stance_setup *out, struct stance_error *err)
+{
+    const struct stance_recipe_lookup lookup = { find_plugin, registry };
+    struct stance_setup              *s      = out;
+    stance_status                     status;
+
+    *s          = (struct stance_setup){ .registry = registry };
+    status      = stance_recipe_load(recipe, options, &lookup, &s->recipe, err);
+    if (status != STANCE_OK)
+        return status;
+    s->model = (struct stance_model){ registry, instance_of(&s->recipe->backbone), instance_of(&s->recipe->head),
+                                      instance_of(&s->recipe->loss), &s->pose };
+    s->optimizer = instance_of(&s->recipe->optimizer);
+    s->schedule  = instance_of(&s->recipe->schedule);
+    if (parts & STANCE_SETUP_DEVICE)
+        status = open_device(s, parts, err);
+    if (status == STANCE_OK && (parts & STANCE_SETUP_BACKWARD))
+        status = stance_scaler_new(s->recipe->scaler.plugin, s->recipe->scaler.config, &s->scaler, err);
+    if (status == STANCE_OK && (parts & STANCE_SETUP_TRAIN))
+        status = open_data(&s->recipe->dataset, &s->recipe->train_split, &s->train, err);
+    if (status == STANCE_OK && (parts & STANCE_SETUP_VAL))
+        status = open_data(&s->recipe->dataset, &s->recipe->val_split, &s->val, err);
+    if (status == STANCE_OK && (parts & (STANCE_SETUP_TRAIN | STANCE_SETUP_VAL)))
+        status = open_task(s, err);
+    return status;
+}
+
+void stance_setup_clear(struct stance_setup *s)
+{
+    if (s->task != NULL && STANCE_HAS(s->task, close))
+        s->task->close(s->task_state);
+    stance_free(s->task_state);
+    close_data(&s->train);
+    close_data(&s->val);
+    stance_scaler_free(s->scaler);
+    stance_device_close(s->device);
+    stance_recipe_free(s->recipe);
+    *s = (struct stance_setup){ .registry = s->registry };
+}
