@@ -20,3 +20,4 @@ TESTS += $(stance_tests)
 endif
 include tests/ops.mk
 include tests/models.mk
+include tests/cpu.mk
