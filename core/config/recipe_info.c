@@ -13,10 +13,10 @@
 
 bool stance_pose_is_coco(const struct stance_pose *pose)
 {
-    if (pose->keypoints != stance_pose_coco.keypoints)
+    if (pose->keypoints != stance_pose_coco()->keypoints)
         return false;
     for (int32_t k = 0; k < pose->keypoints; k++)
-        if (strcmp(pose->names[k], stance_pose_coco.names[k]) != 0)
+        if (strcmp(pose->names[k], stance_pose_coco()->names[k]) != 0)
             return false;
     return true;
 }
@@ -175,7 +175,7 @@ static stance_status read_upper(struct stance_config *c, const struct stance_con
 
     if (stance_config_is_null(list)) {
         if (stance_pose_is_coco(p))
-            p->upper = stance_pose_coco.upper;
+            p->upper = stance_pose_coco()->upper;
         return STANCE_OK;
     }
     if (!is_list(list))

@@ -3,6 +3,8 @@
 
 #include "train/setup.h"
 
+#include "data/pose_info.h"
+
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
                                  const struct stance_plugin **out, struct stance_error *err)
 {
