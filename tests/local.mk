@@ -26,3 +26,4 @@ include tests/config.mk
 include tests/data.mk
 include tests/eval.mk
 include tests/cpu.mk
+include tests/core.mk
