@@ -25,4 +25,6 @@ include tests/io.mk
 include tests/config.mk
 include tests/data.mk
 include tests/eval.mk
+include tests/cpu.mk
+include tests/core.mk
 include tests/walk.mk

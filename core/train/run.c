@@ -434,6 +434,15 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
     return status;
 }
 
+/* A setting that this run is too short for. */
+static void warn_of_schedule(struct run *r)
+{
+    char text[300];
+
+    if (stance_schedule_warning(r->setup->schedule.plugin, r->setup->schedule.config, r->steps, text, sizeof text))
+        message(r, text);
+}
+
 static stance_status prepare(struct run *r, struct stance_error *err)
 {
     struct stance_setup         *s = r->setup;
@@ -442,7 +451,6 @@ static stance_status prepare(struct run *r, struct stance_error *err)
         .batch_size = (int32_t)r->t->batch_size, .workers = (int32_t)r->t->workers, .seed = (uint64_t)r->t->seed,
         .training = true, .cache_bytes = CACHE_BYTES,
     };
-    char          text[300];
     stance_status status = stance_loader_new(&o, &r->loader, err);
 
     if (status != STANCE_OK)
@@ -459,8 +467,6 @@ static stance_status prepare(struct run *r, struct stance_error *err)
                            "epoch has %" PRId64, r->t->accumulate, r->batches);
     if (r->t->max_steps != INT64_MIN && r->t->max_steps < r->steps)
         r->steps = r->t->max_steps;
-    if (stance_schedule_warning(s->schedule.plugin, s->schedule.config, r->steps, text, sizeof text))
-        STANCE_LOG(STANCE_LOG_WARN, "%s", text);
     status = make_step(r, err);
     if (status == STANCE_OK)
         status = find_inputs(r, err);
@@ -470,6 +476,8 @@ static stance_status prepare(struct run *r, struct stance_error *err)
         status = stance_folder_make(s, r->o->work_dir, &r->folder, err);
     if (status == STANCE_OK)
         status = open_loggers(r, err);
+    if (status == STANCE_OK)
+        warn_of_schedule(r);
     return status == STANCE_OK ? first_weights(r, err) : status;
 }
 
@@ -482,6 +490,7 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
 
     *result = (struct stance_train_result){ .best = NAN };
     stance_meter_init(&r.meter, stderr, o->quiet);
+    stance_log_set_sink(stance_meter_log, &r.meter);
     status = prepare(&r, err);
     if (status == STANCE_OK) {
         e = event(&r, STANCE_EVENT_START, NULL, 0);
@@ -492,6 +501,7 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
         result->skipped = stance_step_skips(r.step)->total;
     }
     stance_meter_close_line(&r.meter);
+    stance_log_set_sink(NULL, NULL);
     result->epochs     = r.at.epoch;
     result->iterations = r.at.iteration;
     result->best       = r.at.best;
