@@ -25,3 +25,4 @@ include tests/io.mk
 include tests/config.mk
 include tests/data.mk
 include tests/eval.mk
+include tests/runs.mk
