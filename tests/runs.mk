@@ -17,3 +17,13 @@ stance_tests += tests/test_step
 tests_test_step_LDFLAGS = $(RUNS_DLOPEN)
 tests_test_step_LDADD = $(RUNS_LIBS)
 tests_test_step_DEPENDENCIES = $(RUNS_NEED)
+stance_tests += tests/test_train
+tests_test_train_LDFLAGS =
+tests_test_train_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) -DTEST_CC='"$(CC)"'
+tests_test_train_LDADD = $(RUNS_LIBS)
+# It replaces the allocator of the process, and needs its symbols seen by every library.
+stance_tests += tests/test_no_alloc
+tests_test_no_alloc_LDFLAGS = $(RUNS_DLOPEN) -export-dynamic
+tests_test_no_alloc_CFLAGS = $(STANCE_CFLAGS) $(PTHREAD_CFLAGS) -fno-builtin
+tests_test_no_alloc_LDADD = $(RUNS_LIBS)
+tests_test_no_alloc_DEPENDENCIES = $(RUNS_NEED)

@@ -595,6 +595,58 @@ START_TEST(every_request_may_fail)
 }
 END_TEST
 
+/* A heap that spoils what is given back: who still reads it compiles another program, or none. */
+static void *spoil_calloc(void *ctx, size_t count, size_t size)
+{
+    size_t *p = size != 0 && count > (SIZE_MAX - 64) / size ? NULL : calloc(1, count * size + 64);
+
+    (void)ctx;
+    if (p == NULL)
+        return NULL;
+    *p = count * size;
+    return (char *)p + 64;
+}
+
+static void spoil_free(void *ctx, void *p)
+{
+    (void)ctx;
+    if (p == NULL)
+        return;
+    memset(p, 0xA5, *(size_t *)((char *)p - 64));
+    free((char *)p - 64);
+}
+
+static const struct { const char *device, *precision; } spoiled[] = {
+    { "ref", "fp32" }, { "cpu", "fp32" }, { "cpu", "bf16" }, { "cpu", "fp16" },
+};
+
+START_TEST(freed_memory_is_not_read)
+{
+    static const struct stance_allocator spoil = { spoil_calloc, spoil_free, NULL };
+    struct stance_program_size           size[2];
+    struct stance_error                  err = STANCE_ERROR_INIT;
+    double                               loss[2];
+
+    if (!step_has_device(spoiled[_i].device, "freed memory"))
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct step_run r;
+
+        stance_set_allocator(i == 1 ? &spoil : NULL);
+        step_setup(&r, hrnet_small, spoiled[_i].device, spoiled[_i].precision);
+        r.options.accumulate = true;
+        step_make(&r);
+        step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
+        ck_assert_msg(stance_step_micro(r.step, STANCE_STEP_BATCH, 1, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_int_eq(stance_step_read(r.step, STANCE_STEP_BATCH, "loss", STANCE_TYPE_F64, &loss[i], &err), STANCE_OK);
+        size[i] = stance_program_size(stance_step_program(r.step, STANCE_STEP_BATCH));
+        step_close(&r);
+    }
+    stance_set_allocator(NULL);
+    ck_assert(size[0].launches == size[1].launches && size[0].arena == size[1].arena && loss[0] == loss[1]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("compile");
@@ -614,6 +666,7 @@ int main(void)
     suite_add_tcase(suite, tc);
     tcase_set_timeout(big, 600);
     tcase_add_test(big, fusion_changes_no_number);
+    tcase_add_loop_test(big, freed_memory_is_not_read, 0, sizeof spoiled / sizeof *spoiled);
     tcase_add_loop_test(big, arena_of_real_networks, 0, 2);
     tcase_add_loop_test(big, every_request_may_fail, 0, 2);
     suite_add_tcase(suite, big);
