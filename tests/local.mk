@@ -28,3 +28,4 @@ include tests/eval.mk
 include tests/cpu.mk
 include tests/core.mk
 include tests/walk.mk
+include tests/runs.mk

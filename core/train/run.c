@@ -396,6 +396,20 @@ static stance_status find_inputs(struct run *r, struct stance_error *err)
     return STANCE_OK;
 }
 
+/* A place that the epochs and windows of this recipe do not have would never be left. */
+static stance_status check_position(const struct run *r, const char *path, struct stance_error *err)
+{
+    if (r->at.batch > r->batches)
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s: stopped at batch %" PRId64 " of an epoch, which has %" PRId64 " here: other data or batch_size",
+                           path, r->at.batch, r->batches);
+    if (r->at.micro > 0 && r->at.micro >= r->t->accumulate)
+        return STANCE_FAIL(err, STANCE_ERR_INVAL,
+                           "%s: stopped within a step of more than %" PRId64 " batches, train.accumulate is %" PRId64, path,
+                           r->at.micro, r->t->accumulate);
+    return STANCE_OK;
+}
+
 /* Fresh weights, the backbone's published ones over them, or what --load or --resume name. */
 static stance_status first_weights(struct run *r, struct stance_error *err)
 {
@@ -425,6 +439,8 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
         }
     }
     status = stance_checkpoint_read(found != NULL ? found : r->o->resume_from, r->step, r->setup, &r->at, err);
+    if (status == STANCE_OK)
+        status = check_position(r, found != NULL ? found : r->o->resume_from, err);
     if (status == STANCE_OK) {
         snprintf(text, sizeof text, "resumed from %.4000s at step %" PRId64, found != NULL ? found : r->o->resume_from,
                  r->at.iteration);
