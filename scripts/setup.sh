@@ -68,12 +68,13 @@ need_packages() {
     } >"$log" 2>&1 </dev/null || die_log "apt-get failed" "$log"
 }
 
-# counted TOTAL LOG: on one line that is written over, how many files the make writing to LOG has
-# compiled; until it is killed.
+# counted LOG: on one line that is written over, what the make writing to LOG has done; until killed.
 counted() {
     while :; do
         sleep 0.5
-        printf '\r%-10s compiling: %s of %s files%s' '' "$(grep -c '^  CC ' "$2" || true)" "$1" "$esc[K"
+        tests=$(grep -c '^[A-Z]*: tests/' "$1" || true)
+        [ "$tests" -eq 0 ] || tests_text=", $tests tests"
+        printf '\r%-10s %s files compiled%s%s' '' "$(grep -c '^  CC ' "$1" || true)" "${tests_text:-}" "$esc[K"
     done
 }
 
@@ -83,7 +84,7 @@ run_make() {
     shift 2
     : >"$log"
     if [ -n "$bold" ]; then
-        counted "$(find core backbones heads losses scalers plugins -name '*.c' | wc -l)" "$log" &
+        counted "$log" &
         watcher=$!
     fi
     make -C "$folder" -j "$cores" "$@" >"$log" 2>&1 </dev/null || status=$?
