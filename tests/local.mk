@@ -28,3 +28,4 @@ include tests/data.mk
 include tests/eval.mk
 include tests/cpu.mk
 include tests/infra.mk
+include tests/core.mk

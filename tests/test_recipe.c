@@ -739,7 +739,7 @@ START_TEST(shared_data_sets)
         ck_assert_ptr_nonnull(r->pose.sigmas);
         ck_assert_int_eq(stance_pose_is_coco(&r->pose), i == 0);
         if (i == 0) { /* the table of ours against the file */
-            const struct stance_pose *coco = &stance_pose_coco;
+            const struct stance_pose *coco = stance_pose_coco();
 
             ck_assert_int_eq(memcmp(coco->sigmas, r->pose.sigmas, 17 * sizeof(float)), 0);
             ck_assert_int_eq(memcmp(coco->partner, r->pose.partner, 17 * sizeof(int32_t)), 0);
@@ -1021,8 +1021,8 @@ START_TEST(tasks_get_their_settings)
         "data: {sigma: 3, padding: 1.5, augment: {shift: 0}}\ntest: {oks_thr: 0.8}\n", NULL);
     struct stance_task_setup s;
 
-    stance_recipe_task_setup(r, &stance_pose_coco, &s);
-    ck_assert(s.size == sizeof s && s.pose == &stance_pose_coco && s.sigma == 3 && s.padding == 1.5
+    stance_recipe_task_setup(r, stance_pose_coco(), &s);
+    ck_assert(s.size == sizeof s && s.pose == stance_pose_coco() && s.sigma == 3 && s.padding == 1.5
               && s.shift == 0);
     ck_assert(s.oks_thr == 0.8 && s.vis_thr == 0.2 && s.rotation == 40);
     stance_recipe_free(r);

@@ -182,8 +182,6 @@ void stance_recipe_text(const struct stance_recipe *r, bool origins, struct stan
 /** FNV-1a (64 bits) of the resolved text without origins. @return false: out of memory */
 bool stance_recipe_hash(const struct stance_recipe *r, uint64_t *hash) STANCE_MUST_CHECK;
 
-/** Whether the names are COCO's 17 in COCO's order. */
-bool stance_pose_is_coco(const struct stance_pose *pose);
 
 /** Points of an `info` mapping (keypoints, flip_pairs, sigmas, skeleton, upper_body; other keys are
  *  ignored), checked against each other; points in pairs may be numbers from 0 or names. What is not

@@ -11,16 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool stance_pose_is_coco(const struct stance_pose *pose)
-{
-    if (pose->keypoints != stance_pose_coco()->keypoints)
-        return false;
-    for (int32_t k = 0; k < pose->keypoints; k++)
-        if (strcmp(pose->names[k], stance_pose_coco()->names[k]) != 0)
-            return false;
-    return true;
-}
-
 static bool is_list(const struct stance_config_node *n)
 {
     return n != NULL && n->kind == STANCE_CONFIG_LIST;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "config/recipe.h"
 #include "data/pose_info.h"
 
 #include <stance/log.h>
@@ -41,6 +40,16 @@ const struct stance_pose *stance_pose_coco(void)
     };
 
     return &coco;
+}
+
+bool stance_pose_is_coco(const struct stance_pose *pose)
+{
+    if (pose->keypoints != 17)
+        return false;
+    for (int32_t k = 0; k < pose->keypoints; k++)
+        if (strcmp(pose->names[k], coco_names[k]) != 0)
+            return false;
+    return true;
 }
 
 stance_status stance_pose_partners(const int32_t (*pairs)[2], int32_t n, int32_t keypoints,
