@@ -320,7 +320,7 @@ START_TEST(terminal_progress_is_one_line)
         ck_assert_int_le(next - c - 1, 59); /* never wraps */
         next += 3;
     }
-    ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 199/270  loss "));
+    ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 100/270  loss "));
     m.columns = 80; /* the bar gives way to the numbers */
     stance_meter_step(&m, &e, 1.5);
     fflush(out);
@@ -329,7 +329,7 @@ START_TEST(terminal_progress_is_one_line)
     m.columns = 100;
     stance_meter_step(&m, &e, 1.7);
     fflush(out);
-    ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 [############     ] 199/270  loss "));
+    ck_assert_msg(strstr(shown, "epoch 9/210 [################      ] 199/270  loss ") != NULL, "%s", strrchr(shown, '\r') + 1);
     stance_meter_say(&m, "AP 0.75");
     ck_assert_ptr_nonnull(strstr(shown, "\nAP 0.75\n"));
     stance_meter_step(&m, &e, 2);
