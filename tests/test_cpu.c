@@ -51,7 +51,7 @@ static double half_ulp(enum stance_type t)
 }
 
 /* What a value is to the device. MASTER: a weight that a low op reads; it is packed. */
-enum role { ACTIVATION, GRADIENT, INPUT, MASTER, VECTOR, BYTES, INDEX };
+enum role { ACTIVATION, GRADIENT, INPUT, MASTER, VECTOR, BYTES, INDEX, WIDE_GRADIENT };
 
 struct value {
     struct stance_tensor judge;  /* plain binary64 (or integers): what the reference sees */
@@ -62,7 +62,7 @@ struct value {
 
 static enum stance_type type_of(enum role r)
 {
-    return r == VECTOR || r == INPUT ? STANCE_TYPE_F32
+    return r == VECTOR || r == INPUT || r == WIDE_GRADIENT ? STANCE_TYPE_F32
            : r == BYTES              ? STANCE_TYPE_U8
            : r == INDEX              ? STANCE_TYPE_I32
                                      : low;
@@ -88,7 +88,7 @@ static struct stance_tensor device_tensor(enum stance_type type, struct stance_s
 {
     static const enum stance_purpose purpose[] = { STANCE_PURPOSE_ACTIVATION, STANCE_PURPOSE_GRADIENT, STANCE_PURPOSE_INPUT,
                                                    STANCE_PURPOSE_STATE, STANCE_PURPOSE_STATE, STANCE_PURPOSE_STATE,
-                                                   STANCE_PURPOSE_ACTIVATION };
+                                                   STANCE_PURPOSE_ACTIVATION, STANCE_PURPOSE_GRADIENT };
     struct stance_tensor t = { .type = type, .shape = shape };
     struct stance_form   f;
 
@@ -481,7 +481,7 @@ static void check_simple(const char *op, const void *attr, struct value *in, int
     struct device_run    r;
 
     ck_assert_msg(run_on_device(op, attr, in, n_in, &role, &shape, 1, &r), "%s is declined", op);
-    compare(op, &r.out[0], want.data, half_ulp(role == VECTOR ? STANCE_TYPE_F32 : low) * 1.01,
+    compare(op, &r.out[0], want.data, half_ulp(role == VECTOR || role == WIDE_GRADIENT ? STANCE_TYPE_F32 : low) * 1.01,
             absolute + (low == STANCE_TYPE_F16 ? 0x1p-25 : 0));
     stance_free(want.data);
     run_free(&r);
@@ -617,6 +617,7 @@ START_TEST(mean_squared_error)
     upload(&g[0]);
     memcpy(g + 1, v, sizeof v);
     check_simple("mse_grad", NULL, g, n + 1, GRADIENT, s, 8 * 0x1p-24);
+    check_simple("mse_grad", NULL, g, n + 1, WIDE_GRADIENT, s, 8 * 0x1p-24);
     value_free(&g[0]);
     for (int i = 0; i < 3; i++)
         value_free(&v[i]);
