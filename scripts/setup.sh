@@ -78,8 +78,9 @@ counted() {
     while :; do
         sleep 0.5
         tests=$(grep -c '^[A-Z]*: tests/' "$1" || true)
-        [ "$tests" -eq 0 ] || tests_text=", $tests tests"
-        passing "$(grep -c '^  CC ' "$1" || true) files compiled${tests_text:-}"
+        [ "$tests" -eq 0 ] || then_text=", $tests tests"
+        ! grep -q '^libtool: install: ' "$1" || then_text=", installing"
+        passing "$(grep -c '^  CC ' "$1" || true) files compiled${then_text:-}"
     done
 }
 
