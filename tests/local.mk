@@ -29,3 +29,5 @@ include tests/eval.mk
 include tests/cpu.mk
 include tests/infra.mk
 include tests/core.mk
+include tests/walk.mk
+include tests/runs.mk

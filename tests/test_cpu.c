@@ -119,7 +119,7 @@ static struct value absent(void)
     return v;
 }
 
-/* Copies judge's numbers to the device, through binary32 as blocked layouts know no doubles. */
+/* Copies judge's numbers to the device, through binary32. */
 static void upload(struct value *v)
 {
     struct stance_error  err = STANCE_ERROR_INIT;
@@ -1091,6 +1091,39 @@ START_TEST(packing)
     run_free(&r);
     value_free(&g[1]);
     value_free(&g[0]);
+    close_device();
+}
+END_TEST
+
+/* Doubles, as files hold them, meet blocks as binary32 numbers do. */
+START_TEST(doubles_and_blocks)
+{
+    const struct stance_shape s = SHAPE(2, 19, 3, 5);
+    struct value              v;
+    struct stance_tensor      wide = ops_tensor(STANCE_TYPE_F64, s), other, back;
+    struct stance_error       err = STANCE_ERROR_INIT;
+
+    low = lows[_i];
+    open_device("auto", 1);
+    v = value_new(ACTIVATION, s, 1);
+    ck_assert_uint_ne(v.dev.layout, 0);
+    upload(&v);
+    back = download(&v.dev);
+    for (int64_t i = 0, n = stance_elements(&s); i < n; i++)
+        ((double *)wide.data)[i] = ((float *)back.data)[i];
+    other      = v.dev;
+    other.data = device_memory(other.bytes);
+    memset(other.data, 0xff, other.bytes);
+    ck_assert_msg(device->ops->reorder(device->state, &other, &wide, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_int_eq(memcmp(other.data, v.dev.data, other.bytes), 0);
+    memset(wide.data, 0xff, wide.bytes);
+    ck_assert_int_eq(device->ops->reorder(device->state, &wide, &other, &err), STANCE_OK);
+    for (int64_t i = 0, n = stance_elements(&s); i < n; i++)
+        ck_assert_double_eq(((double *)wide.data)[i], ((float *)back.data)[i]);
+    device->ops->release(device->state, other.data, other.bytes);
+    stance_free(wide.data);
+    stance_free(back.data);
+    value_free(&v);
     close_device();
 }
 END_TEST

@@ -424,10 +424,15 @@ static stance_status place_node(struct place *p, uint32_t id, size_t position)
     for (int i = 0; i < n->n_out; i++) {
         uint32_t v = results[i] = n->out[i], w = v < p->n_values ? p->grad_weight[v] : 0;
 
-        /* A gradient is asked for in the form of its segment, once that is settled. */
-        if (w != 0 && c->store->laid_out && g->values[v].form.bytes == 0)
+        if (g->values[v].form.bytes != 0)
+            continue;
+        /* A weight's gradient is asked for in the form of its segment, once that is settled; until then
+         * plain: an activation's layout, which a sum of gradients would get, is none for weights. */
+        if (w != 0 && c->store->laid_out)
             g->values[v].form = c->store->segments[g->weights[w - 1].segment].form;
         stance_compile_default_form(c, v);
+        if (w != 0 && !c->store->laid_out && g->values[v].source == STANCE_SOURCE_NODE)
+            g->values[v].form = plain_form(g->values[v].form.stored, &g->values[v].shape);
     }
     status = ask(p, n, &offer, ti, to) ? place_on_device(p, id, &offer) : place_plain(p, id);
     if (status != STANCE_OK)

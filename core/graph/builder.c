@@ -202,6 +202,7 @@ void stance_leave(struct stance_builder *b)
 uint32_t stance_graph_value_new(struct stance_graph *g, enum stance_type type,
                                 const struct stance_shape *shape)
 {
+    const struct stance_shape  copy = *shape; /* it may lie in the array that grows */
     struct stance_graph_value *v;
 
     if (g->n_values >= UINT32_MAX
@@ -210,7 +211,7 @@ uint32_t stance_graph_value_new(struct stance_graph *g, enum stance_type type,
         return 0;
     }
     v        = &g->values[g->n_values];
-    *v       = (struct stance_graph_value){ .type = type, .shape = *shape };
+    *v       = (struct stance_graph_value){ .type = type, .shape = copy };
     return (uint32_t)g->n_values++;
 }
 
