@@ -68,13 +68,19 @@ need_packages() {
     } >"$log" 2>&1 </dev/null || die_log "apt-get failed" "$log"
 }
 
+# passing TEXT: on a terminal, a line that the next one is written over.
+passing() {
+    [ -z "$bold" ] || printf '\r%-10s %s%s' '' "$1" "$esc[K"
+}
+
 # counted LOG: on one line that is written over, what the make writing to LOG has done; until killed.
 counted() {
     while :; do
         sleep 0.5
         tests=$(grep -c '^[A-Z]*: tests/' "$1" || true)
-        [ "$tests" -eq 0 ] || tests_text=", $tests tests"
-        printf '\r%-10s %s files compiled%s%s' '' "$(grep -c '^  CC ' "$1" || true)" "${tests_text:-}" "$esc[K"
+        [ "$tests" -eq 0 ] || then_text=", $tests tests"
+        ! grep -q '^libtool: install: ' "$1" || then_text=", installing"
+        passing "$(grep -c '^  CC ' "$1" || true) files compiled${then_text:-}"
     done
 }
 
@@ -91,8 +97,8 @@ run_make() {
     if [ -n "$watcher" ]; then
         kill "$watcher" 2>/dev/null || true
         wait "$watcher" 2>/dev/null || true
-        printf '\r%s' "$esc[K"
     fi
+    [ -z "$bold" ] || printf '\r%s' "$esc[K"
     [ "$status" -eq 0 ] || die_log "make $* failed in $folder" "$log"
 }
 
@@ -103,9 +109,11 @@ prepare() {
     mkdir -p "$folder"
     log=$top/$folder/configure.out
     if [ ! -x configure ]; then
+        passing "making configure"
         ./bootstrap >"$log" 2>&1 || die_log "bootstrap failed" "$log"
     fi
     if [ ! -f "$folder/Makefile" ] || [ "$(cat "$folder/configured" 2>/dev/null)" != "$*" ]; then
+        passing "looking at the system"
         (cd "$folder" && "$top/configure" -q "$@") >"$log" 2>&1 || die_log "configure failed" "$log"
         printf '%s\n' "$*" >"$folder/configured"
     fi
