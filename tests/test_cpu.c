@@ -1366,6 +1366,7 @@ int main(void)
     tcase_set_timeout(rest, 120);
     tcase_add_loop_test(conv, convolution, 0, N_CONV * N_LOWS);
     tcase_add_loop_test(conv, transposed_convolution, 0, N_DECONV * N_LOWS);
+    tcase_add_loop_test(conv, doubles_and_blocks, 0, N_LOWS);
     tcase_add_loop_test(conv, packing, 0, N_CONV * N_LOWS);
     tcase_add_loop_test(norm, norm_sum, 0, N_NORM * N_LOWS);
     tcase_add_loop_test(norm, same_bytes, 0, N_NORM * N_LOWS);

@@ -12,8 +12,13 @@
 /* Seven micro-batches an epoch, the last with 3 samples of 8; three epochs. */
 static struct stance_windows windows(int64_t accumulate, bool flush, bool drop)
 {
-    return (struct stance_windows){ .accumulate = accumulate, .batches = 7, .end = 21, .batch_size = 8, .samples = 51,
-                                    .flush = flush, .drop = drop };
+    return (struct stance_windows){ .accumulate = accumulate,
+                                    .batches    = 7,
+                                    .end        = 21,
+                                    .batch_size = 8,
+                                    .samples    = 51,
+                                    .flush      = flush,
+                                    .drop       = drop };
 }
 
 static const struct {
@@ -63,7 +68,8 @@ END_TEST
 START_TEST(weights_are_by_samples)
 {
     static const int64_t  each[] = { 1, 2, 5, 8 };
-    struct stance_windows w = windows(4, false, false), own = { .accumulate = 4, .batches = 4, .end = 4, .each = each };
+    struct stance_windows w      = windows(4, false, false),
+                          own    = { .accumulate = 4, .batches = 4, .end = 4, .each = each };
 
     ck_assert_int_eq(stance_windows_samples(&w, 5), 8);
     ck_assert_int_eq(stance_windows_samples(&w, 13), 3);
@@ -77,41 +83,53 @@ START_TEST(weights_are_by_samples)
 }
 END_TEST
 
-static const struct { double value, best; bool lower, wins; } scores[] = {
-    { 0.3, NAN, false, true },  { NAN, NAN, false, false },  { NAN, 0.3, false, false }, { 0.5, 0.3, false, true },
-    { 0.3, 0.3, false, false }, { -1, NAN, false, false },   { -1, 0.3, true, false },   { 0, NAN, false, true },
-    { 0.2, 0.3, true, true },   { 0.4, 0.3, true, false },   { 0.4, NAN, true, true },   { INFINITY, 0.3, false, false },
-    { NAN, 0.3, true, false },  { -INFINITY, NAN, true, false },
+static const struct {
+    double value, best;
+    bool   lower, wins;
+} scores[] = {
+    { 0.3, NAN, false, true }, { NAN, NAN, false, false },      { NAN, 0.3, false, false },
+    { 0.5, 0.3, false, true }, { 0.3, 0.3, false, false },      { -1, NAN, false, false },
+    { -1, 0.3, true, false },  { 0, NAN, false, true },         { 0.2, 0.3, true, true },
+    { 0.4, 0.3, true, false }, { 0.4, NAN, true, true },        { INFINITY, 0.3, false, false },
+    { NAN, 0.3, true, false }, { -INFINITY, NAN, true, false },
 };
 
 START_TEST(best_score)
 {
-    ck_assert(stance_best_improves(scores[_i].value, scores[_i].best, scores[_i].lower) == scores[_i].wins);
+    ck_assert(stance_best_improves(scores[_i].value, scores[_i].best, scores[_i].lower)
+              == scores[_i].wins);
 }
 END_TEST
 
 START_TEST(metrics_that_fall)
 {
-    static const char *const lower[] = { "NME", "EPE", "loss", "MPJPE", "nme" }, *const higher[] = { "AP", "AR", "PCK", "AUC", "AP50" };
+    static const char *const lower[] = { "NME", "EPE", "loss", "MPJPE", "nme" }, *const higher[] = {
+        "AP", "AR", "PCK", "AUC", "AP50"
+    };
 
     for (size_t i = 0; i < 5; i++)
         ck_assert(stance_best_is_lower(lower[i]) && !stance_best_is_lower(higher[i]));
 }
 END_TEST
 
-/* ---- in a run ------------------------------------------------------------------------------------ */
+/* ---- in a run -------------------------------------------------------------------------------- */
 
 /* 8 samples in 4 micro-batches, 2 epochs. */
-static const char recipe[] = "model:\n  task: top_down\n"
-                             "  backbone: {name: resnet, depth: 18, stem_channels: 4, base_channels: 4}\n"
-                             "  head: {name: heatmap}\n  loss: {name: joints_mse}\n"
-                             "data:\n  dataset: synthetic\n  input_size: [32, 32]\n  heatmap_size: [1, 1]\n"
-                             "  train: {samples: 8}\n  val: {samples: 2}\n"
-                             "train: {epochs: 2, batch_size: 2, accumulate: 3, workers: 0, eval_interval: null, loggers: [],\n"
-                             "  schedule: {name: step}}\n"
-                             "device: ref\nprecision: fp32\n";
+static const char recipe[] =
+    "model:\n  task: top_down\n"
+    "  backbone: {name: resnet, depth: 18, stem_channels: 4, base_channels: 4}\n"
+    "  head: {name: heatmap}\n  loss: {name: joints_mse}\n"
+    "data:\n  dataset: synthetic\n  input_size: [32, 32]\n  heatmap_size: [1, 1]\n"
+    "  train: {samples: 8}\n  val: {samples: 2}\n"
+    "train: {epochs: 2, batch_size: 2, accumulate: 3, workers: 0, eval_interval: null, loggers: "
+    "[],\n"
+    "  schedule: {name: step}}\n"
+    "device: ref\nprecision: fp32\n";
 
-static const struct { const char *set[2]; int64_t steps; } runs[] = {
+static const struct {
+    const char *set[2];
+    int64_t     steps;
+} runs[] = {
     { { "train.accumulate_flush=false", "train.accumulate_drop=false" }, 3 },
     { { "train.accumulate_flush=false", "train.accumulate_drop=true" }, 2 },
     { { "train.accumulate_flush=true", "train.accumulate_drop=false" }, 4 },
@@ -122,9 +140,10 @@ static const struct { const char *set[2]; int64_t steps; } runs[] = {
 
 START_TEST(a_run_has_these_windows)
 {
-    const unsigned parts = STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD;
-    char           folder[] = "/tmp/stance-test-XXXXXX", path[64], command[128];
-    struct stance_recipe_options options = { .sets = runs[_i].set, .n_sets = 2 };
+    const unsigned parts =
+        STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD;
+    char                         folder[] = "/tmp/stance-test-XXXXXX", path[64], command[128];
+    struct stance_recipe_options options  = { .sets = runs[_i].set, .n_sets = 2 };
     struct stance_train_result   result;
     struct stance_registry      *reg;
     struct stance_setup          setup = { 0 };
@@ -137,8 +156,10 @@ START_TEST(a_run_has_these_windows)
     f = fopen(path, "w");
     ck_assert(f != NULL && fputs(recipe, f) >= 0 && fclose(f) == 0);
     ck_assert_int_eq(stance_registry_new(NULL, &reg, &err), STANCE_OK);
-    ck_assert_msg(stance_setup_make(reg, path, &options, parts, &setup, &err) == STANCE_OK, "%s", err.text);
-    status = stance_train(&setup, &(struct stance_train_options){ .work_dir = folder, .quiet = true }, &result, &err);
+    ck_assert_msg(stance_setup_make(reg, path, &options, parts, &setup, &err) == STANCE_OK, "%s",
+                  err.text);
+    status = stance_train(
+        &setup, &(struct stance_train_options){ .work_dir = folder, .quiet = true }, &result, &err);
     if (runs[_i].steps < 0) {
         ck_assert_int_eq(status, STANCE_ERR_INVAL);
         ck_assert_ptr_nonnull(strstr(err.text, "accumulate_drop"));

@@ -5,7 +5,7 @@ check_PROGRAMS += tests/walk_cases
 TESTS += tests/walk_cases
 tests_walk_cases_SOURCES = tests/cases/walk.c tests/cases/walk.h tests/cases/expect.c tests/cases/tiny.c tests/cases/tiny.h \
 	tests/cases/do_data.c tests/cases/do_settings.c tests/cases/do_scale.c tests/cases/do_ops.c tests/cases/do_files.c \
-	tests/cases/do_plugins.c tests/cases/do_pose.c tests/cases/do_train.c tests/case_schema.c tests/case_schema.h
+	tests/cases/do_plugins.c tests/cases/do_pose.c tests/cases/do_trace.c tests/cases/do_train.c tests/case_schema.c tests/case_schema.h
 tests_walk_cases_CPPFLAGS = $(AM_CPPFLAGS) -DWALK_CC='"$(CC)"'
 # The plugins are part of it in a --disable-shared build.
 tests_walk_cases_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)

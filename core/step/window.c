@@ -7,7 +7,8 @@ int64_t stance_windows_samples(const struct stance_windows *w, int64_t micro)
 {
     if (w->each != NULL)
         return w->each[micro];
-    return micro % w->batches == w->batches - 1 ? w->samples - (w->batches - 1) * w->batch_size : w->batch_size;
+    return micro % w->batches == w->batches - 1 ? w->samples - (w->batches - 1) * w->batch_size
+                                                : w->batch_size;
 }
 
 /* Where the window that holds @p micro has to end, full or not. */

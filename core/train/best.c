@@ -9,7 +9,8 @@
 bool stance_best_is_lower(const char *metric)
 {
     /* What MMEngine's CheckpointHook and MMPose's metrics rank downwards. */
-    static const char *const words[] = { "loss", "error", "NME", "EPE", "MPE", "MPJPE", "P-MPJPE", "N-MPJPE" };
+    static const char *const words[] = { "loss", "error", "NME",     "EPE",
+                                         "MPE",  "MPJPE", "P-MPJPE", "N-MPJPE" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasecmp(metric, words[i]) == 0)

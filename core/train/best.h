@@ -10,8 +10,8 @@
  *  "loss", ...). Letter case is ignored. */
 bool stance_best_is_lower(const char *metric);
 
-/** Whether @p value is better than @p best. An undefined score (NaN, an infinity, or the -1 of COCO's
- *  evaluation) never is; an equal one is not. @param best  NaN: none yet */
+/** Whether @p value is better than @p best. An undefined score (NaN, an infinity, or the -1 of
+ * COCO's evaluation) never is; an equal one is not. @param best  NaN: none yet */
 bool stance_best_improves(double value, double best, bool lower);
 
 #endif

@@ -19,12 +19,20 @@ struct launcher {
 };
 
 static const struct launcher launchers[] = {
-    { "Open MPI", "OMPI_COMM_WORLD_RANK", { "OMPI_COMM_WORLD_SIZE", NULL }, "OMPI_COMM_WORLD_LOCAL_RANK",
-      "OMPI_COMM_WORLD_LOCAL_SIZE", false },
+    { "Open MPI",
+      "OMPI_COMM_WORLD_RANK",
+      { "OMPI_COMM_WORLD_SIZE", NULL },
+      "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE",
+      false },
     { "torchrun", "RANK", { "WORLD_SIZE", NULL }, "LOCAL_RANK", "LOCAL_WORLD_SIZE", true },
     { "MPICH", "PMI_RANK", { "PMI_SIZE", NULL }, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false },
-    { "Slurm", "SLURM_PROCID", { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" }, "SLURM_LOCALID",
-      "SLURM_NTASKS_PER_NODE", false },
+    { "Slurm",
+      "SLURM_PROCID",
+      { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
+      "SLURM_LOCALID",
+      "SLURM_NTASKS_PER_NODE",
+      false },
 };
 
 /* Value of a variable; NULL if it is not set, or empty. */
@@ -33,12 +41,14 @@ static const char *value_of(const char *const *environment, const char *name)
     size_t len = strlen(name);
 
     for (; *environment != NULL; environment++)
-        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=' && (*environment)[len + 1] != '\0')
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '='
+            && (*environment)[len + 1] != '\0')
             return *environment + len + 1;
     return NULL;
 }
 
-static stance_status count_of(const char *name, const char *text, int32_t *out, struct stance_error *err)
+static stance_status count_of(const char *name, const char *text, int32_t *out,
+                              struct stance_error *err)
 {
     char *end;
     long  v;
@@ -51,12 +61,13 @@ static stance_status count_of(const char *name, const char *text, int32_t *out, 
     return STANCE_OK;
 }
 
-/* A local rank that is not told follows from the processes of a machine where ranks are dealt out in
- * blocks, which is what every launcher does unless told otherwise. */
-static stance_status local_rank(const struct launcher *l, const char *const *environment, struct stance_place *p,
-                                struct stance_error *err)
+/* A local rank that is not told follows from the processes of a machine where ranks are dealt out
+ * in blocks, which is what every launcher does unless told otherwise. */
+static stance_status local_rank(const struct launcher *l, const char *const *environment,
+                                struct stance_place *p, struct stance_error *err)
 {
-    const char   *text = value_of(environment, l->local), *each = value_of(environment, l->per_machine);
+    const char *text = value_of(environment, l->local),
+               *each = value_of(environment, l->per_machine);
     int32_t       n;
     stance_status status;
 
@@ -71,11 +82,12 @@ static stance_status local_rank(const struct launcher *l, const char *const *env
     }
     if (p->world == 1)
         return STANCE_OK;
-    return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s is set, but not %s: started by %s?", l->rank, l->local, l->name);
+    return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s is set, but not %s: started by %s?", l->rank,
+                       l->local, l->name);
 }
 
-static stance_status read_place(const struct launcher *l, const char *const *environment, struct stance_place *out,
-                                struct stance_error *err)
+static stance_status read_place(const struct launcher *l, const char *const *environment,
+                                struct stance_place *out, struct stance_error *err)
 {
     struct stance_place p    = { .launcher = l->name };
     const char         *name = l->size[0], *size = value_of(environment, name);
@@ -84,17 +96,19 @@ static stance_status read_place(const struct launcher *l, const char *const *env
     if (size == NULL && l->size[1] != NULL)
         size = value_of(environment, name = l->size[1]);
     if (size == NULL)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s is set, but not %s: started by %s?", l->rank, name, l->name);
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s is set, but not %s: started by %s?", l->rank,
+                           name, l->name);
     status = count_of(l->rank, value_of(environment, l->rank), &p.rank, err);
     if (status == STANCE_OK)
         status = count_of(name, size, &p.world, err);
     if (status == STANCE_OK && p.rank >= p.world)
-        status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s is %" PRId32 ", but %s is %" PRId32, l->rank, p.rank, name, p.world);
+        status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s is %" PRId32 ", but %s is %" PRId32,
+                             l->rank, p.rank, name, p.world);
     if (status == STANCE_OK)
         status = local_rank(l, environment, &p, err);
     if (status == STANCE_OK && p.local_rank >= p.world)
-        status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s is %" PRId32 ", but %s is %" PRId32, l->local, p.local_rank, name,
-                             p.world);
+        status = STANCE_FAIL(err, STANCE_ERR_RANGE, "%s is %" PRId32 ", but %s is %" PRId32,
+                             l->local, p.local_rank, name, p.world);
     if (status != STANCE_OK)
         return status;
     p.writes = p.rank == 0;
@@ -115,7 +129,9 @@ static void hint(const char *const *environment)
             continue;
         if (n > 1)
             STANCE_LOG(STANCE_LOG_WARN,
-                       "one process in a Slurm allocation of %" PRId32 " tasks: start with srun to use them all", n);
+                       "one process in a Slurm allocation of %" PRId32
+                       " tasks: start with srun to use them all",
+                       n);
         return;
     }
 }
@@ -125,18 +141,22 @@ static bool is_batch_script(const char *const *environment)
 {
     const char *where = value_of(environment, "ENVIRONMENT");
 
-    return where != NULL && strcmp(where, "BATCH") == 0 && value_of(environment, "SLURM_STEP_ID") == NULL
-           && value_of(environment, "SLURM_STEPID") == NULL && value_of(environment, "SLURM_STEP_NUM_TASKS") == NULL;
+    return where != NULL && strcmp(where, "BATCH") == 0
+           && value_of(environment, "SLURM_STEP_ID") == NULL
+           && value_of(environment, "SLURM_STEPID") == NULL
+           && value_of(environment, "SLURM_STEP_NUM_TASKS") == NULL;
 }
 
-stance_status stance_place_detect(const char *const *environment, struct stance_place *out, struct stance_error *err)
+stance_status stance_place_detect(const char *const *environment, struct stance_place *out,
+                                  struct stance_error *err)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct launcher *l = &launchers[i];
 
         if (l->size[1] != NULL && is_batch_script(environment))
             continue;
-        if (value_of(environment, l->rank) != NULL && (!l->pair || value_of(environment, l->size[0]) != NULL))
+        if (value_of(environment, l->rank) != NULL
+            && (!l->pair || value_of(environment, l->size[0]) != NULL))
             return read_place(l, environment, out, err);
     }
     hint(environment);

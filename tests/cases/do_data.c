@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- eval-keypoints ------------------------------------------------------------------------------ */
+/* ---- eval-keypoints -------------------------------------------------------------------------- */
 
 static const char *const stat_names[STANCE_COCO_STATS] = { "AP", "AP50", "AP75", "AP_M", "AP_L",
                                                            "AR", "AR50", "AR75", "AR_M", "AR_L" };
@@ -31,7 +31,8 @@ static int stat_of(const char *name)
 
 static void compare_stats(struct walk *w, const double *stats)
 {
-    const struct stance_config_node *want = walk_expects(w, "stats"), *undefined = walk_expects(w, "undefined");
+    const struct stance_config_node *want      = walk_expects(w, "stats"),
+                                    *undefined = walk_expects(w, "undefined");
 
     for (size_t i = 0; want != NULL && i < want->count; i++) {
         int at = stat_of(want->child[i]->key);
@@ -53,9 +54,9 @@ static void compare_stats(struct walk *w, const double *stats)
 
 static void eval_keypoints(struct walk *w)
 {
-    const char                *gt = walk_path(w, walk_need(w, "gt")), *dt = walk_path(w, walk_need(w, "dt"));
-    const char                *fallback = walk_text(w, "area_fallback", "none");
-    struct stance_eval_options o        = { 0 };
+    const char *gt = walk_path(w, walk_need(w, "gt")), *dt = walk_path(w, walk_need(w, "dt"));
+    const char *fallback         = walk_text(w, "area_fallback", "none");
+    struct stance_eval_options o = { 0 };
     struct stance_eval_result  r;
     struct stance_string       sigmas = { 0 };
     size_t                     n;
@@ -82,10 +83,10 @@ static void eval_keypoints(struct walk *w)
     stance_string_free(&sigmas);
 }
 
-/* ---- load-dataset -------------------------------------------------------------------------------- */
+/* ---- load-dataset ---------------------------------------------------------------------------- */
 
-static struct stance_config_node *add(struct stance_config *c, struct stance_config_node *to, const char *key,
-                                      struct stance_config_node *n)
+static struct stance_config_node *add(struct stance_config *c, struct stance_config_node *to,
+                                      const char *key, struct stance_config_node *n)
 {
     if (n == NULL || !stance_config_node_add(c, to, key, n))
         abort();
@@ -93,11 +94,11 @@ static struct stance_config_node *add(struct stance_config *c, struct stance_con
 }
 
 /* The recipe's `data.info` with the pairs of the case; the points are those of the file. */
-static bool pose_with_pairs(struct walk *w, const struct stance_annotations *a, struct stance_config *c,
-                            struct stance_pose *pose)
+static bool pose_with_pairs(struct walk *w, const struct stance_annotations *a,
+                            struct stance_config *c, struct stance_pose *pose)
 {
     const struct stance_coco_category *category = NULL;
-    struct stance_config_node         *list, *pairs = stance_config_node_copy(c, walk_get(w, "flip_pairs"));
+    struct stance_config_node *list, *pairs = stance_config_node_copy(c, walk_get(w, "flip_pairs"));
 
     for (int32_t i = 0; i < a->n_categories && category == NULL; i++)
         if (a->categories[i].n_names > 0)
@@ -115,7 +116,8 @@ static bool pose_with_pairs(struct walk *w, const struct stance_annotations *a, 
     return w->status == STANCE_OK;
 }
 
-static const struct stance_sample *sample_of(const struct stance_dataset_ops *ops, const void *state, int64_t id)
+static const struct stance_sample *sample_of(const struct stance_dataset_ops *ops,
+                                             const void *state, int64_t id)
 {
     for (int64_t i = 0, n = ops->count(state); i < n; i++)
         if (ops->sample(state, i)->annotation_id == id)
@@ -125,19 +127,22 @@ static const struct stance_sample *sample_of(const struct stance_dataset_ops *op
 
 static void compare_boxes(struct walk *w, const struct stance_dataset_ops *ops, const void *state)
 {
-    const struct stance_config_node *boxes = walk_expects(w, "boxes"), *tolerance = walk_expects(w, "box_tolerance");
-    double                           most = tolerance != NULL ? walk_node_f64(w, tolerance, "box_tolerance") : 0;
+    const struct stance_config_node *boxes     = walk_expects(w, "boxes"),
+                                    *tolerance = walk_expects(w, "box_tolerance");
+    double most = tolerance != NULL ? walk_node_f64(w, tolerance, "box_tolerance") : 0;
 
     for (size_t i = 0; boxes != NULL && i < boxes->count; i++) {
-        const struct stance_sample *s = sample_of(ops, state, strtoll(boxes->child[i]->key, NULL, 10));
-        size_t                      n;
-        double                     *v = walk_numbers(w, boxes->child[i], "boxes", &n);
+        const struct stance_sample *s =
+            sample_of(ops, state, strtoll(boxes->child[i]->key, NULL, 10));
+        size_t  n;
+        double *v = walk_numbers(w, boxes->child[i], "boxes", &n);
 
         if (s == NULL || n != 4)
             walk_fail(w, "boxes: annotation %s has no box", boxes->child[i]->key);
         for (int k = 0; !walk_failed(w) && k < 4; k++)
             if (!(fabs(s->box[k] - v[k]) <= most) && !walk_close(w, s->box[k], v[k]))
-                walk_fail(w, "boxes: annotation %s: number %d is %g, not %g", boxes->child[i]->key, k, s->box[k], v[k]);
+                walk_fail(w, "boxes: annotation %s: number %d is %g, not %g", boxes->child[i]->key,
+                          k, s->box[k], v[k]);
         stance_free(v);
     }
 }
@@ -152,23 +157,26 @@ static void compare_flags(struct walk *w, const struct stance_sample *s, int32_t
     }
     for (int32_t k = 0; k < points; k++) {
         const char *text = want->child[k]->text != NULL ? want->child[k]->text : "";
-        bool        flag = strcmp(text, "true") == 0 || (strcmp(text, "false") != 0 && strcmp(text, "0") != 0);
+        bool        flag =
+            strcmp(text, "true") == 0 || (strcmp(text, "false") != 0 && strcmp(text, "0") != 0);
 
         if (flag != (s->keypoint[3 * k + 2] > 0))
-            walk_fail(w, "labelled: point %d of annotation %lld is %s", (int)k, (long long)s->annotation_id,
-                      flag ? "not" : "labelled");
+            walk_fail(w, "labelled: point %d of annotation %lld is %s", (int)k,
+                      (long long)s->annotation_id, flag ? "not" : "labelled");
     }
 }
 
 /* By annotation id; or for each kept one in turn; or, as one list of flags, for the first. */
-static void compare_labelled(struct walk *w, const struct stance_dataset_ops *ops, const void *state)
+static void compare_labelled(struct walk *w, const struct stance_dataset_ops *ops,
+                             const void *state)
 {
     const struct stance_config_node *want   = walk_expects(w, "labelled");
     int32_t                          points = ops->pose(state)->keypoints;
 
     if (want == NULL)
         return;
-    if (want->kind == STANCE_CONFIG_LIST && want->count > 0 && want->child[0]->kind != STANCE_CONFIG_LIST) {
+    if (want->kind == STANCE_CONFIG_LIST && want->count > 0
+        && want->child[0]->kind != STANCE_CONFIG_LIST) {
         compare_flags(w, ops->count(state) > 0 ? ops->sample(state, 0) : NULL, points, want);
         return;
     }
@@ -183,12 +191,12 @@ static void compare_labelled(struct walk *w, const struct stance_dataset_ops *op
     }
 }
 
-static void compare_samples(struct walk *w, const struct stance_annotations *a, const struct stance_dataset_ops *ops,
-                            const void *state)
+static void compare_samples(struct walk *w, const struct stance_annotations *a,
+                            const struct stance_dataset_ops *ops, const void *state)
 {
     int64_t        n = ops->count(state), images, with = 0, kept = 0, dropped = 0;
     const int64_t *image = ops->image_ids(state, &images);
-    int64_t       *ids   = stance_calloc((size_t)(n + a->n_objects) + 1, sizeof *ids), *out = ids + n;
+    int64_t       *ids = stance_calloc((size_t)(n + a->n_objects) + 1, sizeof *ids), *out = ids + n;
 
     if (ids == NULL)
         abort();
@@ -214,7 +222,8 @@ static void compare_samples(struct walk *w, const struct stance_annotations *a, 
 }
 
 /* What training does first: opens the set and decodes what it will show. */
-static void open_and_compare(struct walk *w, const struct stance_annotations *a, const struct stance_split *split)
+static void open_and_compare(struct walk *w, const struct stance_annotations *a,
+                             const struct stance_split *split)
 {
     const struct stance_plugin      *p;
     const struct stance_dataset_ops *ops;
@@ -245,13 +254,17 @@ static void open_and_compare(struct walk *w, const struct stance_annotations *a,
 
 static void load_dataset(struct walk *w)
 {
-    const char  *annotations = walk_path(w, walk_need(w, "annotations")), *images = walk_path(w, walk_text(w, "images", "."));
-    const char  *bad         = walk_text(w, "on_bad_image", "error");
-    struct stance_split split = { .size = sizeof split, .annotations = annotations, .images = images,
-                                  .training = walk_bool(w, "training", true), .check_images = true,
-                                  .skip_bad_images = strcmp(bad, "skip") == 0 };
-    struct stance_annotations a = { 0 };
-    struct stance_config     *c = stance_config_new();
+    const char *annotations         = walk_path(w, walk_need(w, "annotations")),
+               *images              = walk_path(w, walk_text(w, "images", "."));
+    const char               *bad   = walk_text(w, "on_bad_image", "error");
+    struct stance_split       split = { .size            = sizeof split,
+                                        .annotations     = annotations,
+                                        .images          = images,
+                                        .training        = walk_bool(w, "training", true),
+                                        .check_images    = true,
+                                        .skip_bad_images = strcmp(bad, "skip") == 0 };
+    struct stance_annotations a     = { 0 };
+    struct stance_config     *c     = stance_config_new();
     struct stance_pose        pose;
 
     if (strcmp(bad, "skip") != 0 && strcmp(bad, "error") != 0)
@@ -270,19 +283,20 @@ static void load_dataset(struct walk *w)
     stance_config_free(c);
 }
 
-/* ---- load-image ---------------------------------------------------------------------------------- */
+/* ---- load-image ------------------------------------------------------------------------------ */
 
 static void compare_pixels(struct walk *w, const struct stance_image *image)
 {
-    const struct stance_config_node *pixels = walk_expects(w, "pixels"), *within = walk_expects(w, "pixel_tolerance");
-    double                           most = within != NULL ? walk_node_f64(w, within, "pixel_tolerance") : 0;
+    const struct stance_config_node *pixels = walk_expects(w, "pixels"),
+                                    *within = walk_expects(w, "pixel_tolerance");
+    double most = within != NULL ? walk_node_f64(w, within, "pixel_tolerance") : 0;
 
     for (size_t i = 0; pixels != NULL && i < pixels->count; i++) {
         const struct stance_config_node *p = pixels->child[i];
-        int64_t                          x = walk_node_i64(w, stance_config_find(p, "x"), "pixels.x");
-        int64_t                          y = walk_node_i64(w, stance_config_find(p, "y"), "pixels.y");
-        size_t                           n;
-        double                          *rgb = walk_numbers(w, stance_config_find(p, "rgb"), "pixels.rgb", &n);
+        int64_t x = walk_node_i64(w, stance_config_find(p, "x"), "pixels.x");
+        int64_t y = walk_node_i64(w, stance_config_find(p, "y"), "pixels.y");
+        size_t  n;
+        double *rgb = walk_numbers(w, stance_config_find(p, "rgb"), "pixels.rgb", &n);
 
         walk_known(w, p, "pixels", "x y rgb");
         if (n != 3 || x < 0 || y < 0 || x >= image->width || y >= image->height)
@@ -291,7 +305,8 @@ static void compare_pixels(struct walk *w, const struct stance_image *image)
             int have = image->rgb[3 * (y * image->width + x) + k];
 
             if (!(fabs(have - rgb[k]) <= most))
-                walk_fail(w, "pixel %lld, %lld: channel %d is %d, not %g", (long long)x, (long long)y, k, have, rgb[k]);
+                walk_fail(w, "pixel %lld, %lld: channel %d is %d, not %g", (long long)x,
+                          (long long)y, k, have, rgb[k]);
         }
         stance_free(rgb);
     }

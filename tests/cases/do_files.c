@@ -18,7 +18,7 @@
 /* What every weight holds before loading: a failed load leaves it. */
 #define BEFORE 7.0f
 
-/* ---- a model of named shapes ----------------------------------------------------------------------- */
+/* ---- a model of named shapes ----------------------------------------------------------------- */
 
 struct named {
     struct stance_device *device;
@@ -36,13 +36,14 @@ static bool ends_with(const char *s, const char *end)
 
 static void add_weight(struct walk *w, struct stance_builder *b, const struct stance_config_node *n)
 {
-    bool                counter = ends_with(n->key, "num_batches_tracked");
-    bool                state   = ends_with(n->key, "running_mean") || ends_with(n->key, "running_var");
-    struct stance_shape shape   = { .rank = (int32_t)n->count };
-    struct stance_init  init    = { STANCE_INIT_CONSTANT, BEFORE, 0 };
+    bool counter = ends_with(n->key, "num_batches_tracked");
+    bool state   = ends_with(n->key, "running_mean") || ends_with(n->key, "running_var");
+    struct stance_shape shape = { .rank = (int32_t)n->count };
+    struct stance_init  init  = { STANCE_INIT_CONSTANT, BEFORE, 0 };
 
     if (n->kind != STANCE_CONFIG_LIST || n->count > STANCE_RANK_MAX) {
-        walk_fail(w, "model: the shape of %s is no list of at most %d numbers", n->key, STANCE_RANK_MAX);
+        walk_fail(w, "model: the shape of %s is no list of at most %d numbers", n->key,
+                  STANCE_RANK_MAX);
         return;
     }
     for (size_t i = 0; i < n->count; i++)
@@ -83,7 +84,8 @@ static bool make_model(struct walk *w, struct named *m)
     if (m->wanted == NULL)
         abort();
     for (size_t i = 0; i < m->store->n_segments; i++)
-        m->wanted[i] = (struct stance_wanted){ m->store->segments[i].name, m->store->segments[i].shape };
+        m->wanted[i] =
+            (struct stance_wanted){ m->store->segments[i].name, m->store->segments[i].shape };
     return !walk_failed(w);
 }
 
@@ -98,15 +100,16 @@ static void free_model(struct named *m)
 /* One tensor as binary64. */
 static double *values_of(struct walk *w, const struct named *m, size_t segment, size_t *n)
 {
-    bool    counter = m->store->segments[segment].type == STANCE_TYPE_I64;
-    double *v;
+    bool     counter = m->store->segments[segment].type == STANCE_TYPE_I64;
+    double  *v;
     int64_t *integers;
 
     *n = (size_t)stance_elements(&m->store->segments[segment].shape);
     v  = stance_calloc(*n + 1, sizeof *v);
     if (v == NULL)
         abort();
-    if (stance_store_read(m->store, segment, STANCE_ARRAY_MASTER, counter ? STANCE_TYPE_I64 : STANCE_TYPE_F64, v, NULL)
+    if (stance_store_read(m->store, segment, STANCE_ARRAY_MASTER,
+                          counter ? STANCE_TYPE_I64 : STANCE_TYPE_F64, v, NULL)
         != STANCE_OK)
         walk_fail(w, "%s cannot be read", m->store->segments[segment].name);
     integers = (int64_t *)(void *)v;
@@ -132,14 +135,15 @@ static void untouched(struct walk *w, const struct named *m)
     }
 }
 
-/* ---- load-checkpoint ------------------------------------------------------------------------------ */
+/* ---- load-checkpoint ------------------------------------------------------------------------- */
 
 static void compare_value(struct walk *w, const struct named *m)
 {
-    const struct stance_config_node *value = walk_expects(w, "value"), *name = stance_config_find(value, "name");
-    long                             at;
-    size_t                           n, index;
-    double                          *v;
+    const struct stance_config_node *value = walk_expects(w, "value"),
+                                    *name  = stance_config_find(value, "name");
+    long    at;
+    size_t  n, index;
+    double *v;
 
     if (value == NULL)
         return;
@@ -151,7 +155,8 @@ static void compare_value(struct walk *w, const struct named *m)
     }
     v     = values_of(w, m, (size_t)at, &n);
     index = stance_config_find(value, "index") != NULL
-                ? (size_t)walk_node_i64(w, stance_config_find(value, "index"), "value.index") : 0;
+                ? (size_t)walk_node_i64(w, stance_config_find(value, "index"), "value.index")
+                : 0;
     if (index >= n)
         walk_fail(w, "value: %s has %zu numbers", name->text, n);
     else
@@ -180,9 +185,9 @@ static void compare_match(struct walk *w, const struct named *m, const struct st
 
 static void load_checkpoint(struct walk *w)
 {
-    const char            *path = walk_path(w, walk_need(w, "file")), *only = walk_text(w, "only", NULL);
-    struct named           m = { NULL, NULL, NULL, NULL };
-    struct stance_tensors *t = NULL;
+    const char  *path = walk_path(w, walk_need(w, "file")), *only = walk_text(w, "only", NULL);
+    struct named m               = { NULL, NULL, NULL, NULL };
+    struct stance_tensors *t     = NULL;
     struct stance_match    match = { 0 };
 
     if (!walk_failed(w) && make_model(w, &m)) {
@@ -191,7 +196,8 @@ static void load_checkpoint(struct walk *w)
             w->status = stance_weights_take(m.store, t, only, &w->err);
         if (w->status != STANCE_OK)
             untouched(w, &m);
-        else if (stance_tensors_match(t, m.wanted, m.store->n_segments, only, &match, NULL) != STANCE_OK)
+        else if (stance_tensors_match(t, m.wanted, m.store->n_segments, only, &match, NULL)
+                 != STANCE_OK)
             walk_fail(w, "what was loaded does not match");
         else {
             compare_match(w, &m, &match);
@@ -203,7 +209,7 @@ static void load_checkpoint(struct walk *w)
     free_model(&m);
 }
 
-/* ---- resume-latest -------------------------------------------------------------------------------- */
+/* ---- resume-latest --------------------------------------------------------------------------- */
 
 static void resume_latest(struct walk *w)
 {
@@ -222,14 +228,14 @@ static void resume_latest(struct walk *w)
     free_model(&m);
 }
 
-/* ---- best-trace ----------------------------------------------------------------------------------- */
+/* ---- best-trace ------------------------------------------------------------------------------ */
 
 static void best_trace(struct walk *w)
 {
     const char *mode = walk_text(w, "mode", "max");
     size_t      n, saved = 0;
     double     *metric = walk_numbers(w, walk_get(w, "metric"), "metric", &n), best = NAN;
-    double     *list   = stance_calloc(n + 1, sizeof *list);
+    double     *list = stance_calloc(n + 1, sizeof *list);
 
     if (list == NULL)
         abort();
@@ -251,7 +257,8 @@ static void best_trace(struct walk *w)
 }
 
 const struct walk_do walk_files[] = {
-    { "load-checkpoint", load_checkpoint, "file model only", "loaded not_loaded missing unexpected ignored value" },
+    { "load-checkpoint", load_checkpoint, "file model only",
+      "loaded not_loaded missing unexpected ignored value" },
     { "resume-latest", resume_latest, "directory model", "resumed_from" },
     { "best-trace", best_trace, "metric mode", "saved_best_after best_index best" },
     { NULL, NULL, NULL, NULL },

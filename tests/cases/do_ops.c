@@ -22,7 +22,7 @@ static void *zeroed(size_t count, size_t size)
     return p;
 }
 
-/* ---- bn-update ------------------------------------------------------------------------------------ */
+/* ---- bn-update ------------------------------------------------------------------------------- */
 
 struct norm {
     int64_t channels, n; /* values of a channel */
@@ -33,11 +33,12 @@ struct norm {
 
 static struct stance_value build_norm(struct stance_builder *b, const void *ctx)
 {
-    const struct norm             *m = ctx;
-    const struct stance_batch_norm a = { m->eps, m->momentum };
-    const struct stance_init       zero = { STANCE_INIT_CONSTANT, 0, 0 }, one = { STANCE_INIT_CONSTANT, 1, 0 };
-    const struct stance_shape      c = stance_shape1(m->channels);
-    struct stance_value            in[5], out[5];
+    const struct norm             *m    = ctx;
+    const struct stance_batch_norm a    = { m->eps, m->momentum };
+    const struct stance_init       zero = { STANCE_INIT_CONSTANT, 0, 0 },
+                             one        = { STANCE_INIT_CONSTANT, 1, 0 };
+    const struct stance_shape c         = stance_shape1(m->channels);
+    struct stance_value       in[5], out[5];
 
     in[0] = stance_input(b, "x", STANCE_TYPE_ANY, stance_shape4(1, m->channels, 1, m->n));
     in[1] = stance_weight(b, "weight", STANCE_ROLE_PARAM, STANCE_TYPE_F32, c, one);
@@ -61,17 +62,18 @@ static bool all_finite(const double *v, int64_t n)
 
 static stance_status norm_on(struct walk *w, struct tiny *t, void *arg, struct stance_error *err)
 {
-    static const char *const  leaf[] = { "running_mean", "running_var" };
+    static const char *const  leaf[]   = { "running_mean", "running_var" };
     static const char *const  finite[] = { "running_mean_finite", "running_var_finite" };
-    const struct norm        *m = arg;
-    const double             *start[] = { m->mean, m->var };
+    const struct norm        *m        = arg;
+    const double             *start[]  = { m->mean, m->var };
     struct stance_step_result r;
     stance_status             status = STANCE_OK;
 
     for (int i = 0; i < 2 && status == STANCE_OK; i++) {
         status = tiny_write(t, tiny_segment(w, t, leaf[i]), STANCE_ARRAY_MASTER, start[i], err);
         if (status == STANCE_OK)
-            status = tiny_write(t, tiny_segment(w, t, leaf[i]), STANCE_ARRAY_COMMITTED, start[i], err);
+            status =
+                tiny_write(t, tiny_segment(w, t, leaf[i]), STANCE_ARRAY_COMMITTED, start[i], err);
     }
     if (status == STANCE_OK)
         status = stance_step_refresh(t->step, err);
@@ -129,7 +131,7 @@ static void rows_of(struct walk *w, struct norm *m)
 static void bn_update(struct walk *w)
 {
     const char *dtype = walk_text(w, "x_dtype", "fp32");
-    struct norm m     = { .momentum = walk_f64(w, "momentum", 0.1), .eps = walk_f64(w, "eps", 1e-5) };
+    struct norm m = { .momentum = walk_f64(w, "momentum", 0.1), .eps = walk_f64(w, "eps", 1e-5) };
     size_t      n_mean, n_var;
     struct tiny_net     net = { build_norm, NULL, &m };
     struct tiny_options o   = { .precision = dtype, .optimizer = "sgd", .scaler = "none" };
@@ -146,7 +148,7 @@ static void bn_update(struct walk *w)
     stance_free(m.var);
 }
 
-/* ---- heatmap-loss --------------------------------------------------------------------------------- */
+/* ---- heatmap-loss ---------------------------------------------------------------------------- */
 
 struct heat {
     const struct stance_plugin *loss;
@@ -166,7 +168,8 @@ static struct stance_value build_heat(struct stance_builder *b, const void *ctx)
     return stance_node1(b, "cast", &low, sizeof low, &v, 1);
 }
 
-static struct stance_value loss_of_heat(struct stance_builder *b, const void *ctx, struct stance_value output)
+static struct stance_value loss_of_heat(struct stance_builder *b, const void *ctx,
+                                        struct stance_value output)
 {
     const struct heat *h = ctx;
 
@@ -184,10 +187,11 @@ static double *maps_of(const struct heat *h, const double *each)
 }
 
 /* Loss and gradient for one prediction. @param[out] grad  the caller's */
-static stance_status one_loss(struct walk *w, struct tiny *t, const struct heat *h, const double *pred, double *loss,
-                              double **grad, struct stance_error *err)
+static stance_status one_loss(struct walk *w, struct tiny *t, const struct heat *h,
+                              const double *pred, double *loss, double **grad,
+                              struct stance_error *err)
 {
-    const size_t              at  = tiny_segment(w, t, "heat");
+    const size_t              at   = tiny_segment(w, t, "heat");
     double                   *maps = maps_of(h, pred), *target = maps_of(h, h->target);
     struct stance_step_result r;
     stance_status             status = tiny_write(t, at, STANCE_ARRAY_MASTER, maps, err);
@@ -270,14 +274,15 @@ static double *fills(struct walk *w, const char *key, int64_t k, double dflt)
 
 static void heatmap_loss(struct walk *w)
 {
-    const char *dtype = walk_text(w, "dtype", "fp32");
-    const struct stance_config_node *pred = walk_get(w, "pred_fill");
-    struct heat h = { .h = walk_i64(w, walk_has(w, "height") ? "height" : "map_height", 0),
-                      .w = walk_i64(w, walk_has(w, "width") ? "width" : "map_width", 0) };
+    const char                      *dtype = walk_text(w, "dtype", "fp32");
+    const struct stance_config_node *pred  = walk_get(w, "pred_fill");
+    struct heat         h = { .h = walk_i64(w, walk_has(w, "height") ? "height" : "map_height", 0),
+                              .w = walk_i64(w, walk_has(w, "width") ? "width" : "map_width", 0) };
     struct tiny_net     net = { build_heat, loss_of_heat, &h };
     struct tiny_options o   = { .precision = dtype, .optimizer = "sgd", .scaler = "none" };
 
-    h.k = walk_i64(w, "joints", pred != NULL && pred->kind == STANCE_CONFIG_LIST ? (int64_t)pred->count : 1);
+    h.k = walk_i64(w, "joints",
+                   pred != NULL && pred->kind == STANCE_CONFIG_LIST ? (int64_t)pred->count : 1);
     if (h.k < 1 || h.h < 1 || h.w < 1 || pred == NULL) {
         walk_fail(w, "pred_fill, and a size of at least one joint, row and column are wanted");
         return;
@@ -296,9 +301,13 @@ static void heatmap_loss(struct walk *w)
     stance_free(h.changed);
 }
 
-/* ---- conv-forward --------------------------------------------------------------------------------- */
+/* ---- conv-forward ---------------------------------------------------------------------------- */
 
-struct array { struct stance_shape shape; double *data; size_t n; };
+struct array {
+    struct stance_shape shape;
+    double             *data;
+    size_t              n;
+};
 
 /* {"shape": [...], "data": [...]}; data may be nested. */
 static struct array array_of(struct walk *w, const char *path)
@@ -306,11 +315,12 @@ static struct array array_of(struct walk *w, const char *path)
     struct array            a = { .shape = { 0 } };
     struct stance_json     *r = NULL;
     struct stance_json_text key;
-    struct stance_error     err = STANCE_ERROR_INIT;
-    size_t                  room = 0;
+    struct stance_error     err    = STANCE_ERROR_INIT;
+    size_t                  room   = 0;
     stance_status           status = stance_json_open(path, &r, &err);
 
-    for (bool in = status == STANCE_OK && stance_json_object(r); in && stance_json_next_key(r, &key);) {
+    for (bool in = status == STANCE_OK && stance_json_object(r);
+         in && stance_json_next_key(r, &key);) {
         bool shape = stance_json_is(key, "shape");
 
         if (!shape && !stance_json_is(key, "data")) {
@@ -336,7 +346,8 @@ static struct array array_of(struct walk *w, const char *path)
     return a;
 }
 
-/* Axis of y = axis[i] of what is stored: for a layout such as "nhwc". @return false: no permutation */
+/* Axis of y = axis[i] of what is stored: for a layout such as "nhwc". @return false: no permutation
+ */
 static bool axes_of(const char *layout, const char *plain, int32_t axis[4])
 {
     if (strlen(layout) != 4)
@@ -360,7 +371,8 @@ struct conv {
 };
 
 /* Puts an array into the plain order on the host. */
-static void gather(struct array *a, const struct stance_shape *shape, int64_t offset, const int64_t stride[4])
+static void gather(struct array *a, const struct stance_shape *shape, int64_t offset,
+                   const int64_t stride[4])
 {
     double *v = zeroed((size_t)stance_elements(shape), sizeof *v);
     size_t  i = 0;
@@ -369,7 +381,8 @@ static void gather(struct array *a, const struct stance_shape *shape, int64_t of
         for (int64_t c = 0; c < shape->dim[1]; c++)
             for (int64_t y = 0; y < shape->dim[2]; y++)
                 for (int64_t x = 0; x < shape->dim[3]; x++)
-                    v[i++] = a->data[offset + n * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]];
+                    v[i++] = a->data[offset + n * stride[0] + c * stride[1] + y * stride[2]
+                                     + x * stride[3]];
     stance_free(a->data);
     a->data  = v;
     a->n     = i;
@@ -378,7 +391,7 @@ static void gather(struct array *a, const struct stance_shape *shape, int64_t of
 
 static void permute(struct array *a, const int32_t axis[4])
 {
-    struct stance_shape shape = { .rank = 4 };
+    struct stance_shape shape    = { .rank = 4 };
     int64_t             dense[4] = { 0, 0, 0, 1 }, stride[4];
 
     for (int i = 2; i >= 0; i--)
@@ -395,12 +408,13 @@ static void permute(struct array *a, const int32_t axis[4])
 static void view(struct walk *w, struct conv *c)
 {
     size_t              n_shape, n_stride;
-    double             *shape = walk_numbers(w, walk_get(w, "x_shape"), "x_shape", &n_shape);
+    double             *shape  = walk_numbers(w, walk_get(w, "x_shape"), "x_shape", &n_shape);
     double             *stride = walk_numbers(w, walk_get(w, "x_strides"), "x_strides", &n_stride);
-    struct stance_shape s = { .rank = 4 };
-    int64_t             offset = walk_i64(w, "x_offset", 0), step[4] = { 0 }, lowest = offset, last = offset, expected = 1;
-    int                 order[4] = { 0, 1, 2, 3 };
-    bool                dense = offset == 0;
+    struct stance_shape s      = { .rank = 4 };
+    int64_t offset = walk_i64(w, "x_offset", 0), step[4] = { 0 }, lowest = offset, last = offset,
+            expected = 1;
+    int  order[4]    = { 0, 1, 2, 3 };
+    bool dense       = offset == 0;
 
     if (n_shape != 4 || n_stride != 4)
         walk_fail(w, "x_shape and x_strides want four numbers");
@@ -420,8 +434,9 @@ static void view(struct walk *w, struct conv *c)
     /* Outermost first: larger strides, and dimensions of one element, whose stride says nothing. */
     for (int i = 0; i < 4; i++)
         for (int k = i + 1; k < 4; k++) {
-            int64_t a = s.dim[order[i]] == 1 ? INT64_MAX : step[order[i]], b = s.dim[order[k]] == 1 ? INT64_MAX : step[order[k]];
-            int     t = order[i];
+            int64_t a = s.dim[order[i]] == 1 ? INT64_MAX : step[order[i]],
+                    b = s.dim[order[k]] == 1 ? INT64_MAX : step[order[k]];
+            int t     = order[i];
 
             if (b > a) {
                 order[i] = order[k];
@@ -446,8 +461,8 @@ static void view(struct walk *w, struct conv *c)
 
 static struct stance_value build_conv(struct stance_builder *b, const void *ctx)
 {
-    const struct conv      *c = ctx;
-    struct stance_transpose t = { { 0 } };
+    const struct conv      *c    = ctx;
+    struct stance_transpose t    = { { 0 } };
     struct stance_init      zero = { STANCE_INIT_CONSTANT, 0, 0 };
     struct stance_value     in[2];
 
@@ -462,10 +477,12 @@ static struct stance_value build_conv(struct stance_builder *b, const void *ctx)
 
 static stance_status conv_on(struct walk *w, struct tiny *t, void *arg, struct stance_error *err)
 {
-    const struct conv          *c    = arg;
-    const struct stance_tensor *y    = stance_program_output(stance_step_program(t->step, STANCE_STEP_BATCH), "output");
-    double                     *have = zeroed((size_t)stance_elements(&y->shape), sizeof *have);
-    stance_status               status = tiny_write(t, tiny_segment(w, t, "weight"), STANCE_ARRAY_MASTER, c->w.data, err);
+    const struct conv          *c = arg;
+    const struct stance_tensor *y =
+        stance_program_output(stance_step_program(t->step, STANCE_STEP_BATCH), "output");
+    double       *have = zeroed((size_t)stance_elements(&y->shape), sizeof *have);
+    stance_status status =
+        tiny_write(t, tiny_segment(w, t, "weight"), STANCE_ARRAY_MASTER, c->w.data, err);
 
     if (status == STANCE_OK)
         status = stance_step_refresh(t->step, err);
@@ -502,11 +519,14 @@ static void pair_of(struct walk *w, const char *key, int32_t dflt, int32_t out[2
 
 static void conv_forward(struct walk *w)
 {
-    const struct stance_config_node *y = walk_expects(w, "y");
-    const char         *layout = walk_text(w, "x_layout", "nchw"), *w_layout = walk_text(w, "w_layout", "oihw");
-    struct conv         c   = { .plain = false, .attr = { .groups = (int32_t)walk_i64(w, "groups", 1) } };
-    struct tiny_net     net = { build_conv, NULL, &c };
-    struct tiny_options o   = { .precision = walk_text(w, "precision", "fp32"), .optimizer = "sgd", .scaler = "none" };
+    const struct stance_config_node *y      = walk_expects(w, "y");
+    const char                      *layout = walk_text(w, "x_layout", "nchw"),
+               *w_layout                    = walk_text(w, "w_layout", "oihw");
+    struct conv     c = { .plain = false, .attr = { .groups = (int32_t)walk_i64(w, "groups", 1) } };
+    struct tiny_net net   = { build_conv, NULL, &c };
+    struct tiny_options o = { .precision = walk_text(w, "precision", "fp32"),
+                              .optimizer = "sgd",
+                              .scaler    = "none" };
     int32_t             axis[4];
 
     pair_of(w, "stride", 1, c.attr.stride);
@@ -519,9 +539,11 @@ static void conv_forward(struct walk *w)
     c.stored = c.x.shape;
     if (!axes_of(layout, "nchw", c.axis) || !axes_of(w_layout, "oihw", axis))
         walk_fail(w, "layouts '%s' and '%s' are not known", layout, w_layout);
-    if (walk_has(w, "x_strides") != walk_has(w, "x_shape") || (walk_has(w, "x_strides") && walk_has(w, "x_layout")))
+    if (walk_has(w, "x_strides") != walk_has(w, "x_shape")
+        || (walk_has(w, "x_strides") && walk_has(w, "x_layout")))
         walk_fail(w, "x_shape and x_strides go together, and without x_layout");
-    if (!walk_failed(w) && (c.w.shape.rank != 4 || (!walk_has(w, "x_strides") && c.x.shape.rank != 4)))
+    if (!walk_failed(w)
+        && (c.w.shape.rank != 4 || (!walk_has(w, "x_strides") && c.x.shape.rank != 4)))
         walk_fail(w, "x and w want four dimensions");
     if (!walk_failed(w))
         permute(&c.w, axis);
@@ -541,8 +563,12 @@ const struct walk_do walk_ops[] = {
     { "bn-update", bn_update, "x x_pattern x_dtype momentum eps running_mean running_var",
       "running_mean running_var running_mean_finite running_var_finite" },
     { "heatmap-loss", heatmap_loss,
-      "joints height width map_height map_width pred_fill pred_fill_changed target_fill weight dtype",
-      "loss mean_squared_error sum_squared_error loss_unchanged gradient_unchanged gradient_zero_for" },
-    { "conv-forward", conv_forward, "x x_layout x_shape x_strides x_offset w w_layout stride pad dilation groups precision", "y" },
+      "joints height width map_height map_width pred_fill pred_fill_changed target_fill weight "
+      "dtype",
+      "loss mean_squared_error sum_squared_error loss_unchanged gradient_unchanged "
+      "gradient_zero_for" },
+    { "conv-forward", conv_forward,
+      "x x_layout x_shape x_strides x_offset w w_layout stride pad dilation groups precision",
+      "y" },
     { NULL, NULL, NULL, NULL },
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plugins that the cases bring as source: compiled, put on a search path, found, opened and started. */
+ * Plugins that the cases bring as source: compiled, put on a search path, found, opened and
+ * started. */
 #define _GNU_SOURCE
 #include "config.h"
 
@@ -22,8 +23,8 @@ enum { MODULES = 16 };
 /* One shared object. */
 struct module {
     const struct stance_config_node *sources;
-    char file[200];  /**< as the case calls it: "d1/same.so" */
-    char name[64];   /**< of the plugin in it */
+    char                             file[200]; /**< as the case calls it: "d1/same.so" */
+    char                             name[64];  /**< of the plugin in it */
     char built[300]; /**< relative to the scratch folder: "d1/device_same.so" */
 };
 
@@ -33,7 +34,7 @@ struct modules {
     char          path[4096]; /**< search path */
 };
 
-/* ---- building ------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 /* Runs a shell line. @return whether it ended well */
 static bool shell(struct walk *w, const char *fmt, ...) STANCE_PRINTF(2, 3);
@@ -87,7 +88,8 @@ static void settle_name(struct walk *w, struct module *m)
         found = name_in(walk_path(w, m->sources->child[i]->text), m->name, sizeof m->name);
     if (!found)
         snprintf(m->name, sizeof m->name, "%.*s", (int)strcspn(base, "."), base);
-    snprintf(m->built, sizeof m->built, "%.*sdevice_%s.so", (int)(base - m->file), m->file, m->name);
+    snprintf(m->built, sizeof m->built, "%.*sdevice_%s.so", (int)(base - m->file), m->file,
+             m->name);
     if (w->n_alias < (int)(sizeof w->alias / sizeof *w->alias)) {
         snprintf(w->alias[w->n_alias].from, sizeof w->alias[0].from, "%.120s", m->file);
         snprintf(w->alias[w->n_alias].to, sizeof w->alias[0].to, "%.190s", m->built);
@@ -112,12 +114,14 @@ static void compile(struct walk *w, const struct module *m)
         stance_string_add(&sources, " -L.");
     for (size_t i = 0; link != NULL && i < link->count; i++)
         stance_string_add(&sources, " -l'%s'", link->child[i]->text);
-    /* Bound lazily, so that what is missing is for the loader to find. The stand-in header is empty. */
+    /* Bound lazily, so that what is missing is for the loader to find. The stand-in header is
+     * empty. */
     if (strchr(m->built, '/') != NULL)
         shell(w, "mkdir -p '%.*s'", (int)(strrchr(m->built, '/') - m->built), m->built);
     shell(w,
-          WALK_CC " -shared -fPIC -w -pthread -Wl,-z,lazy '-I%s/core' -DCASE_PLUGIN_H -DCASE_NAME=%s "
-                  "-include '%s/tests/case_plugin_map.h' -o '%s'%s",
+          WALK_CC
+          " -shared -fPIC -w -pthread -Wl,-z,lazy '-I%s/core' -DCASE_PLUGIN_H -DCASE_NAME=%s "
+          "-include '%s/tests/case_plugin_map.h' -o '%s'%s",
           srcdir, m->name, srcdir, m->built, sources.s);
     stance_string_free(&sources);
 }
@@ -125,8 +129,9 @@ static void compile(struct walk *w, const struct module *m)
 /* A shared library that the module needs. */
 static void build_library(struct walk *w)
 {
-    const struct stance_config_node *lib = walk_get(w, "build_library");
-    const struct stance_config_node *source = stance_config_find(lib, "source"), *output = stance_config_find(lib, "output");
+    const struct stance_config_node *lib    = walk_get(w, "build_library");
+    const struct stance_config_node *source = stance_config_find(lib, "source"),
+                                    *output = stance_config_find(lib, "output");
 
     if (lib == NULL)
         return;
@@ -171,7 +176,8 @@ static void search_path(struct walk *w, struct modules *m)
     m->path[list == NULL ? strlen(m->path) : 0] = '\0';
     for (size_t i = 0; list != NULL && i < list->count; i++) {
         len = strlen(m->path);
-        snprintf(m->path + len, sizeof m->path - len, "%s%s/%s", i > 0 ? ":" : "", w->scratch, list->child[i]->text);
+        snprintf(m->path + len, sizeof m->path - len, "%s%s/%s", i > 0 ? ":" : "", w->scratch,
+                 list->child[i]->text);
     }
 }
 
@@ -192,7 +198,7 @@ static void build(struct walk *w, struct modules *m)
     search_path(w, m);
 }
 
-/* ---- loading -------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* Finds and starts. @param[in,out] ran  whether code of a plugin was called */
 static const char *load(struct walk *w, struct stance_registry *reg, const char *name, bool *ran)
@@ -222,7 +228,7 @@ static const struct module *by_file(const struct modules *m, const char *file)
 static int wanted(struct walk *w, const struct modules *m, const char *names[MODULES])
 {
     const struct stance_config_node *name = walk_get(w, "by_name"), *order = walk_get(w, "order");
-    int                              n    = 0;
+    int                              n = 0;
 
     if (name != NULL) {
         char file[200];
@@ -270,8 +276,8 @@ static void run_modules(struct walk *w, struct modules *m)
     stance_registry_free(reg);
 }
 
-/* The walker's process always ends as `then: exit-normally` asks: by exit(), and a crash on the way is
- * a failure. */
+/* The walker's process always ends as `then: exit-normally` asks: by exit(), and a crash on the way
+ * is a failure. */
 static void load_plugin(struct walk *w)
 {
     static struct modules m;

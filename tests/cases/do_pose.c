@@ -28,9 +28,10 @@ static void *zeroed(size_t count, size_t size)
 
 static void box_to_window(struct walk *w)
 {
-    int32_t size[2] = { (int32_t)walk_i64(w, "input_width", 192), (int32_t)walk_i64(w, "input_height", 256) };
-    size_t  n;
-    double *box = walk_numbers(w, walk_get(w, "box"), "box", &n), out[2][2];
+    int32_t                 size[2] = { (int32_t)walk_i64(w, "input_width", 192),
+                                        (int32_t)walk_i64(w, "input_height", 256) };
+    size_t                  n;
+    double                 *box = walk_numbers(w, walk_get(w, "box"), "box", &n), out[2][2];
     struct stance_placement p;
 
     if (n != 4)
@@ -65,9 +66,10 @@ static float *points_of(struct walk *w, const char *key, size_t *n)
 
 static void flip_sample(struct walk *w)
 {
-    size_t   n, n_pairs;
-    float   *p     = points_of(w, "points", &n);
-    double  *pairs = walk_numbers(w, walk_get(w, "flip_pairs"), "flip_pairs", &n_pairs), *out = zeroed(3 * n, sizeof *out);
+    size_t  n, n_pairs;
+    float  *p        = points_of(w, "points", &n);
+    double *pairs    = walk_numbers(w, walk_get(w, "flip_pairs"), "flip_pairs", &n_pairs),
+           *out      = zeroed(3 * n, sizeof *out);
     int32_t *partner = zeroed(n, sizeof *partner), (*pair)[2] = zeroed(n_pairs, sizeof *pair);
 
     for (size_t i = 0; i < n_pairs; i++)
@@ -75,7 +77,8 @@ static void flip_sample(struct walk *w)
     if (n_pairs % 2 != 0)
         walk_fail(w, "flip_pairs: an odd number of points");
     if (!walk_failed(w))
-        w->status = stance_pose_partners((const int32_t(*)[2])pair, (int32_t)(n_pairs / 2), (int32_t)n, partner, &w->err);
+        w->status = stance_pose_partners((const int32_t(*)[2])pair, (int32_t)(n_pairs / 2),
+                                         (int32_t)n, partner, &w->err);
     if (!walk_failed(w) && w->status == STANCE_OK) {
         stance_flip_points(p, (int32_t)n, partner, (int32_t)walk_i64(w, "width", 0));
         for (size_t i = 0; i < 3 * n; i++)
@@ -95,7 +98,10 @@ static void compare_target(struct walk *w, const float *map, int width, int heig
 {
     double peak = 0, sum = 0;
     int    x = -1, y = -1;
-    struct { const char *key; double have; } v[5];
+    struct {
+        const char *key;
+        double      have;
+    } v[5];
 
     for (int i = 0; i < width * height; i++) {
         sum += (double)map[i];
@@ -118,20 +124,25 @@ static void compare_target(struct walk *w, const float *map, int width, int heig
 
 static void make_target(struct walk *w)
 {
-    struct stance_pose pose = { .size = sizeof pose,
-                                .input_size = { (int32_t)walk_i64(w, "input_width", 192), (int32_t)walk_i64(w, "input_height", 256) },
-                                .heatmap_size = { (int32_t)walk_i64(w, "map_width", 48), (int32_t)walk_i64(w, "map_height", 64) } };
-    size_t n, map = (size_t)pose.heatmap_size[0] * (size_t)pose.heatmap_size[1];
-    float *points = points_of(w, "points", &n), *target = zeroed(n * map, sizeof *target), *weight = zeroed(n, sizeof *weight);
+    struct stance_pose pose = { .size         = sizeof pose,
+                                .input_size   = { (int32_t)walk_i64(w, "input_width", 192),
+                                                  (int32_t)walk_i64(w, "input_height", 256) },
+                                .heatmap_size = { (int32_t)walk_i64(w, "map_width", 48),
+                                                  (int32_t)walk_i64(w, "map_height", 64) } };
+    size_t             n, map = (size_t)pose.heatmap_size[0] * (size_t)pose.heatmap_size[1];
+    float *points = points_of(w, "points", &n), *target = zeroed(n * map, sizeof *target),
+          *weight                         = zeroed(n, sizeof *weight);
     const struct stance_config_node *want = walk_expects(w, "targets");
 
     pose.keypoints = (int32_t)n;
     if (want != NULL && want->count != n)
         walk_fail(w, "targets: %zu are expected of %zu points", want->count, n);
     if (!walk_failed(w))
-        stance_target_draw(&pose, points, walk_f64(w, "sigma", 2), walk_bool(w, "unbiased", false), target, weight);
+        stance_target_draw(&pose, points, walk_f64(w, "sigma", 2), walk_bool(w, "unbiased", false),
+                           target, weight);
     for (size_t i = 0; want != NULL && i < n && !walk_failed(w); i++)
-        compare_target(w, target + i * map, pose.heatmap_size[0], pose.heatmap_size[1], weight[i], want->child[i]);
+        compare_target(w, target + i * map, pose.heatmap_size[0], pose.heatmap_size[1], weight[i],
+                       want->child[i]);
     stance_free(points);
     stance_free(target);
     stance_free(weight);
@@ -156,7 +167,8 @@ static float *map_of_cells(struct walk *w, int width, int height)
     return map;
 }
 
-/* The binary32 whose product with 200 is @p size, so that a pixel of the map is a pixel of the image. */
+/* The binary32 whose product with 200 is @p size, so that a pixel of the map is a pixel of the
+ * image. */
 static float unit_scale(int size)
 {
     float s = (float)size / 200;
@@ -170,22 +182,34 @@ static float unit_scale(int size)
     return s;
 }
 
-/* In pixels of the map. The window lies around the origin and the result is moved back in binary64: what
- * is lost is half an ulp of a distance from the middle of the map, 1e-6 px in a map of 64. */
+/* In pixels of the map. The window lies around the origin and the result is moved back in binary64:
+ * what is lost is half an ulp of a distance from the middle of the map, 1e-6 px in a map of 64. */
 static void decode_heatmap(struct walk *w)
 {
-    static const struct { const char *word; enum stance_post_process how; } ways[] = {
-        { "quarter", STANCE_POST_DEFAULT }, { "default", STANCE_POST_DEFAULT }, { "none", STANCE_POST_NONE },
-        { "dark", STANCE_POST_UNBIASED }, { "unbiased", STANCE_POST_UNBIASED },
+    static const struct {
+        const char              *word;
+        enum stance_post_process how;
+    } ways[] = {
+        { "quarter", STANCE_POST_DEFAULT },   { "default", STANCE_POST_DEFAULT },
+        { "none", STANCE_POST_NONE },         { "dark", STANCE_POST_UNBIASED },
+        { "unbiased", STANCE_POST_UNBIASED },
     };
-    const int            width = (int)walk_i64(w, "map_width", 48), height = (int)walk_i64(w, "map_height", 64);
-    const char          *refine = walk_text(w, "refine", "quarter");
+    const int width                = (int)walk_i64(w, "map_width", 48),
+              height               = (int)walk_i64(w, "map_height", 64);
+    const char          *refine    = walk_text(w, "refine", "quarter");
     float                centre[2] = { 0, 0 }, scale[2] = { unit_scale(width), unit_scale(height) };
-    float                out[3], *map = map_of_cells(w, width, height);
+    float                out[3], *map                   = map_of_cells(w, width, height);
     int                  way = -1;
-    struct stance_decode d = { .size = sizeof d, .heatmap = map, .batch = 1, .keypoints = 1, .height = height, .width = width,
-                               .centre = centre, .scale = scale, .modulate_kernel = (int32_t)walk_i64(w, "modulate_kernel", 11),
-                               .keypoint = out };
+    struct stance_decode d   = { .size            = sizeof d,
+                                 .heatmap         = map,
+                                 .batch           = 1,
+                                 .keypoints       = 1,
+                                 .height          = height,
+                                 .width           = width,
+                                 .centre          = centre,
+                                 .scale           = scale,
+                                 .modulate_kernel = (int32_t)walk_i64(w, "modulate_kernel", 11),
+                                 .keypoint        = out };
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(ways[i].word, refine) == 0)
@@ -208,7 +232,9 @@ static void decode_heatmap(struct walk *w)
 const struct walk_do walk_pose[] = {
     { "box-to-window", box_to_window, "box input_width input_height padding", "center size" },
     { "flip-sample", flip_sample, "width points flip_pairs", "points" },
-    { "make-target", make_target, "input_width input_height map_width map_height sigma points unbiased", "targets" },
-    { "decode-heatmap", decode_heatmap, "map_width map_height cells refine modulate_kernel", "x y score found" },
+    { "make-target", make_target,
+      "input_width input_height map_width map_height sigma points unbiased", "targets" },
+    { "decode-heatmap", decode_heatmap, "map_width map_height cells refine modulate_kernel",
+      "x y score found" },
     { NULL, NULL, NULL, NULL },
 };

@@ -18,7 +18,7 @@
 
 #define STANCE_LOG_MODULE "walk"
 
-/* ---- load-config --------------------------------------------------------------------------------- */
+/* ---- load-config ----------------------------------------------------------------------------- */
 
 static void load_config(struct walk *w)
 {
@@ -38,33 +38,39 @@ static void load_config(struct walk *w)
     for (size_t i = 0; values != NULL && i < values->count; i++)
         if (!case_config_matches(&c, values->child[i]->key, values->child[i]))
             walk_fail(w, "%s is %.200s", values->child[i]->key,
-                      case_config_value(&c, values->child[i]->key, text, sizeof text) ? text : "absent");
+                      case_config_value(&c, values->child[i]->key, text, sizeof text) ? text
+                                                                                      : "absent");
     for (size_t i = 0; absent != NULL && i < absent->count; i++)
         if (!stance_config_is_null(stance_config_get(c.tree->root, absent->child[i]->text)))
             walk_fail(w, "%s is there", absent->child[i]->text);
     case_config_free(&c);
 }
 
-/* ---- lr-trace ------------------------------------------------------------------------------------ */
+/* ---- lr-trace -------------------------------------------------------------------------------- */
 
-/* The formulas that the cases give in words; the plugin `step` with a linear warm-up is this one. */
-#define RULE                                                                                               \
-    "step < warmup_steps: lr * (factor + (1 - factor) * step / warmup_steps); lr * gamma per milestone epoch " \
+/* The formulas that the cases give in words; the plugin `step` with a linear warm-up is this one.
+ */
+#define RULE                                                                                       \
+    "step < warmup_steps: lr * (factor + (1 - factor) * step / warmup_steps); lr * gamma per "     \
+    "milestone epoch "                                                                             \
     "reached"
 
 static void rates(struct walk *w, const struct stance_plugin *p, void *config)
 {
-    size_t  n;
-    double *step = walk_numbers(w, walk_get(w, "at_step"), "at_step", &n);
-    struct stance_progress at = { .size = sizeof at, .base_rate = walk_f64(w, "base_lr", 0), .epochs = walk_i64(w, "epochs", 0),
-                                  .iterations_per_epoch = walk_i64(w, "steps_per_epoch", 0) };
-    int64_t from = walk_i64(w, "resume_at_step", 0);
-    char    text[300];
+    size_t                 n;
+    double                *step = walk_numbers(w, walk_get(w, "at_step"), "at_step", &n);
+    struct stance_progress at   = { .size                 = sizeof at,
+                                    .base_rate            = walk_f64(w, "base_lr", 0),
+                                    .epochs               = walk_i64(w, "epochs", 0),
+                                    .iterations_per_epoch = walk_i64(w, "steps_per_epoch", 0) };
+    int64_t                from = walk_i64(w, "resume_at_step", 0);
+    char                   text[300];
 
     if (at.iterations_per_epoch < 1 || !walk_has(w, "base_lr") || n == 0)
         walk_fail(w, "base_lr, steps_per_epoch and at_step are wanted");
     if (walk_has(w, "epochs")
-        && stance_schedule_warning(p, config, at.epochs * at.iterations_per_epoch, text, sizeof text))
+        && stance_schedule_warning(p, config, at.epochs * at.iterations_per_epoch, text,
+                                   sizeof text))
         STANCE_LOG(STANCE_LOG_WARN, "%s", text);
     for (size_t i = 0; i < n && !walk_failed(w); i++) {
         /* A run that goes on knows nothing but its counters. */
@@ -106,22 +112,23 @@ static void lr_trace(struct walk *w)
     stance_plugin_config_free(config);
 }
 
-/* ---- detect-launch ------------------------------------------------------------------------------- */
+/* ---- detect-launch --------------------------------------------------------------------------- */
 
 static void detect_launch(struct walk *w)
 {
-    const struct stance_config_node *vars  = walk_get(w, "environment");
-    size_t                           n     = vars != NULL && vars->kind == STANCE_CONFIG_MAP ? vars->count : 0;
-    const char                     **list  = stance_calloc(n + 1, sizeof *list);
-    struct stance_string            *text  = stance_calloc(n + 1, sizeof *text);
-    struct stance_place              place = { 0 };
+    const struct stance_config_node *vars = walk_get(w, "environment");
+    size_t                n     = vars != NULL && vars->kind == STANCE_CONFIG_MAP ? vars->count : 0;
+    const char          **list  = stance_calloc(n + 1, sizeof *list);
+    struct stance_string *text  = stance_calloc(n + 1, sizeof *text);
+    struct stance_place   place = { 0 };
 
     if (list == NULL || text == NULL)
         abort();
     if (vars == NULL || (n == 0 && vars->kind == STANCE_CONFIG_LIST))
         walk_fail(w, "environment is not a mapping");
     for (size_t i = 0; i < n; i++) {
-        stance_string_add(&text[i], "%s=%s", vars->child[i]->key, vars->child[i]->text != NULL ? vars->child[i]->text : "");
+        stance_string_add(&text[i], "%s=%s", vars->child[i]->key,
+                          vars->child[i]->text != NULL ? vars->child[i]->text : "");
         list[i] = text[i].s;
     }
     w->status = stance_place_detect(list, &place, &w->err);
@@ -140,7 +147,8 @@ static void detect_launch(struct walk *w)
 const struct walk_do walk_settings[] = {
     { "load-config", load_config, "config schema_check", "values absent" },
     { "lr-trace", lr_trace,
-      "base_lr warmup_steps warmup_factor milestones_epoch gamma min_lr steps_per_epoch epochs rule resume_at_step at_step",
+      "base_lr warmup_steps warmup_factor milestones_epoch gamma min_lr steps_per_epoch epochs "
+      "rule resume_at_step at_step",
       "lr" },
     { "detect-launch", detect_launch, "environment", "rank world local_rank writes_files" },
     { NULL, NULL, NULL, NULL },

@@ -19,11 +19,15 @@
 
 enum { STEPS_MAX = 1000 };
 
-/* ---- what a run leaves --------------------------------------------------------------------------- */
+/* ---- what a run leaves ----------------------------------------------------------------------- */
 
-struct losses { double v[STEPS_MAX]; int64_t n; };
+struct losses {
+    double  v[STEPS_MAX];
+    int64_t n;
+};
 
-static stance_status listen_open(void *state, const void *config, const char *directory, struct stance_error *err)
+static stance_status listen_open(void *state, const void *config, const char *directory,
+                                 struct stance_error *err)
 {
     (void)directory;
     (void)err;
@@ -40,12 +44,16 @@ static void listen_event(void *state, const struct stance_event *e)
             l->v[l->n++] = e->scalars[i].value;
 }
 
-static const struct stance_logger_ops listen_ops = { .size = sizeof listen_ops, .state_size = sizeof(void *),
-                                                     .open = listen_open, .event = listen_event };
-static const struct stance_plugin     listener   = { STANCE_PLUGIN_HEAD, .kind = STANCE_KIND_LOGGER, .name = "listener",
+static const struct stance_logger_ops listen_ops = { .size       = sizeof listen_ops,
+                                                     .state_size = sizeof(void *),
+                                                     .open       = listen_open,
+                                                     .event      = listen_event };
+static const struct stance_plugin     listener   = { STANCE_PLUGIN_HEAD,
+                                                     .kind       = STANCE_KIND_LOGGER,
+                                                     .name       = "listener",
                                                      .ops.logger = &listen_ops };
 
-/* ---- a run --------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 struct plan {
     const char *device, *precision;
@@ -54,7 +62,7 @@ struct plan {
 
 struct outcome {
     struct losses losses;
-    bool          data_read; /* a dataset was opened */
+    bool          data_read;     /* a dataset was opened */
     char          weights[4096]; /* the last checkpoint */
 };
 
@@ -89,9 +97,10 @@ static bool write_recipe(struct walk *w, const struct plan *p, char path[200])
     f = fopen(path, "w");
     if (f == NULL
         || fprintf(f,
-                   "%s  seed: %" PRId64 "\n  max_steps: %" PRId64 "\n  batch_size: %" PRId64 "\n  accumulate: %" PRId64
-                   "\ndevice: %s\nprecision: %s\nthreads: %" PRId64 "\n",
-                   recipe_text, p->seed, p->steps, p->batch_size, p->accumulate, p->device, p->precision, p->threads)
+                   "%s  seed: %" PRId64 "\n  max_steps: %" PRId64 "\n  batch_size: %" PRId64
+                   "\n  accumulate: %" PRId64 "\ndevice: %s\nprecision: %s\nthreads: %" PRId64 "\n",
+                   recipe_text, p->seed, p->steps, p->batch_size, p->accumulate, p->device,
+                   p->precision, p->threads)
                < 0
         || fclose(f) != 0) {
         walk_fail(w, "%s cannot be written", path);
@@ -102,12 +111,14 @@ static bool write_recipe(struct walk *w, const struct plan *p, char path[200])
 
 static void train(struct walk *w, const struct plan *p, const char *folder, struct outcome *out)
 {
-    const unsigned parts = STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD;
+    const unsigned parts =
+        STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD;
     struct stance_setup         setup = { 0 };
-    struct stance_recipe_plugin heard = { .kind = STANCE_KIND_LOGGER, .name = "listener", .plugin = &listener,
-                                          .config = &out->losses };
-    struct stance_train_result  result;
-    char                        path[200], work[200];
+    struct stance_recipe_plugin heard = {
+        .kind = STANCE_KIND_LOGGER, .name = "listener", .plugin = &listener, .config = &out->losses
+    };
+    struct stance_train_result result;
+    char                       path[200], work[200];
 
     snprintf(work, sizeof work, "%.60s/%.60s", w->scratch, folder);
     struct stance_train_options o = { .work_dir = work, .quiet = true };
@@ -132,7 +143,7 @@ static void train(struct walk *w, const struct plan *p, const char *folder, stru
         walk_fail(w, "the run failed before it began, but left %s", work);
 }
 
-/* ---- start-training ------------------------------------------------------------------------------ */
+/* ---- start-training -------------------------------------------------------------------------- */
 
 /* The first device that cannot do "TYPE forward" or "TYPE backward"; NULL: every one can. */
 static const char *device_without(struct walk *w, const char *what)
@@ -173,7 +184,7 @@ static bool have_device(struct walk *w, const char *name)
 
 static struct plan plan_of(struct walk *w)
 {
-    return (struct plan){ .device     = walk_text(w, "device", have_device(w, "cpu") ? "cpu" : "ref"),
+    return (struct plan){ .device = walk_text(w, "device", have_device(w, "cpu") ? "cpu" : "ref"),
                           .precision  = walk_text(w, "precision", "fp32"),
                           .seed       = walk_i64(w, "seed", 0),
                           .steps      = walk_i64(w, "steps", 2),
@@ -184,9 +195,9 @@ static struct plan plan_of(struct walk *w)
 
 static void start_training(struct walk *w)
 {
-    struct plan            p = plan_of(w);
-    static struct outcome  out;
-    bool                   finite = true;
+    struct plan           p = plan_of(w);
+    static struct outcome out;
+    bool                  finite = true;
 
     if (walk_has(w, "backend_without"))
         p.device = device_without(w, walk_need(w, "backend_without"));
@@ -202,10 +213,10 @@ static void start_training(struct walk *w)
     }
 }
 
-/* ---- run-twice ----------------------------------------------------------------------------------- */
+/* ---- run-twice ------------------------------------------------------------------------------- */
 
-/* Every tensor of the last checkpoints: weights, moments, running statistics. @return the name of the
- * first that differs, "" for none */
+/* Every tensor of the last checkpoints: weights, moments, running statistics. @return the name of
+ * the first that differs, "" for none */
 static const char *difference(struct walk *w, const char *a, const char *b)
 {
     static char            name[700];
@@ -213,10 +224,12 @@ static const char *difference(struct walk *w, const char *a, const char *b)
     struct stance_error    err = STANCE_ERROR_INIT;
 
     name[0] = '\0';
-    if (stance_tensors_open(a, &x, &err) != STANCE_OK || stance_tensors_open(b, &y, &err) != STANCE_OK)
+    if (stance_tensors_open(a, &x, &err) != STANCE_OK
+        || stance_tensors_open(b, &y, &err) != STANCE_OK)
         walk_fail(w, "%s", err.text);
     for (size_t i = 0; !walk_failed(w) && i < stance_tensors_count(x) && name[0] == '\0'; i++) {
-        const struct stance_entry *e = stance_tensors_at(x, i), *f = stance_tensors_find(y, e->name);
+        const struct stance_entry *e = stance_tensors_at(x, i),
+                                  *f = stance_tensors_find(y, e->name);
 
         if (f == NULL || f->bytes != e->bytes || memcmp(e->data, f->data, e->bytes) != 0)
             snprintf(name, sizeof name, "%s", e->name);
@@ -230,16 +243,17 @@ static const char *difference(struct walk *w, const char *a, const char *b)
 
 static void run_twice(struct walk *w)
 {
-    static struct outcome out[2];
-    static const char *const        folder[] = { "first", "second" };
-    const struct stance_config_node *most = walk_expects(w, "max_relative_difference"), *same;
-    struct plan p = plan_of(w);
-    size_t      n;
-    double     *threads = walk_numbers(w, walk_get(w, "threads"), "threads", &n), worst = 0;
+    static struct outcome            out[2];
+    static const char *const         folder[] = { "first", "second" };
+    const struct stance_config_node *most     = walk_expects(w, "max_relative_difference"), *same;
+    struct plan                      p        = plan_of(w);
+    size_t                           n;
+    double *threads = walk_numbers(w, walk_get(w, "threads"), "threads", &n), worst = 0;
 
     (void)walk_bool(w, "deterministic", true); /* stance's runs are, always */
     if (n > 2 || p.steps < 1 || p.steps > STEPS_MAX)
-        walk_fail(w, "threads wants a number for each of two runs, steps one of 1 to %d", STEPS_MAX);
+        walk_fail(w, "threads wants a number for each of two runs, steps one of 1 to %d",
+                  STEPS_MAX);
     for (int i = 0; i < 2 && !walk_failed(w) && w->status == STANCE_OK; i++) {
         p.threads = n == 0 ? 1 : (int64_t)threads[n == 1 ? 0 : i];
         train(w, &p, folder[i], &out[i]);
@@ -248,13 +262,15 @@ static void run_twice(struct walk *w)
     if (walk_failed(w) || w->status != STANCE_OK)
         return;
     if (out[0].losses.n != p.steps || out[1].losses.n != p.steps)
-        walk_fail(w, "the runs told %lld and %lld losses", (long long)out[0].losses.n, (long long)out[1].losses.n);
+        walk_fail(w, "the runs told %lld and %lld losses", (long long)out[0].losses.n,
+                  (long long)out[1].losses.n);
     for (int64_t i = 0; i < p.steps && !walk_failed(w); i++) {
         double d = fabs(out[0].losses.v[i] - out[1].losses.v[i]) / fabs(out[0].losses.v[i]);
 
         worst = d > worst || isnan(d) ? d : worst;
     }
-    if (most != NULL && !walk_failed(w) && !(worst <= walk_node_f64(w, most, "max_relative_difference")))
+    if (most != NULL && !walk_failed(w)
+        && !(worst <= walk_node_f64(w, most, "max_relative_difference")))
         walk_fail(w, "losses differ by %g of their size", worst);
     same = walk_expects(w, "identical");
     if (same != NULL && !walk_failed(w)) {
@@ -272,7 +288,8 @@ static void run_twice(struct walk *w)
 #define KEYS "device precision seed steps threads batch_size accumulate "
 
 const struct walk_do walk_train[] = {
-    { "start-training", start_training, KEYS "backend_without", "before_first_batch steps loss_finite" },
+    { "start-training", start_training, KEYS "backend_without",
+      "before_first_batch steps loss_finite" },
     { "run-twice", run_twice, KEYS "deterministic", "identical max_relative_difference" },
     { NULL, NULL, NULL, NULL },
 };

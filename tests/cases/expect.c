@@ -29,7 +29,8 @@ void walk_fail(struct walk *w, const char *fmt, ...)
             *c = ' ';
 }
 
-/* ---- input ------------------------------------------------------------------------------------- */
+/* ---- input -------------------------------------------------------------------------------------
+ */
 
 const struct stance_config_node *walk_get(const struct walk *w, const char *key)
 {
@@ -44,7 +45,8 @@ bool walk_has(const struct walk *w, const char *key)
 static const char *node_text(struct walk *w, const struct stance_config_node *n, const char *what)
 {
     if (n == NULL || n->kind == STANCE_CONFIG_LIST || n->kind == STANCE_CONFIG_MAP) {
-        walk_fail(w, "%s is %s, not a value", what, n == NULL ? "missing" : stance_config_kind_word(n));
+        walk_fail(w, "%s is %s, not a value", what,
+                  n == NULL ? "missing" : stance_config_kind_word(n));
         return "";
     }
     return n->text;
@@ -93,9 +95,9 @@ int64_t walk_i64(struct walk *w, const char *key, int64_t dflt)
 
 static int truth_of(const char *text)
 {
-    return strcmp(text, "true") == 0 || strcmp(text, "1") == 0     ? 1
+    return strcmp(text, "true") == 0 || strcmp(text, "1") == 0    ? 1
            : strcmp(text, "false") == 0 || strcmp(text, "0") == 0 ? 0
-                                                                   : -1;
+                                                                  : -1;
 }
 
 bool walk_bool(struct walk *w, const char *key, bool dflt)
@@ -119,7 +121,8 @@ static size_t leaves(const struct stance_config_node *n)
     return count;
 }
 
-static void gather(struct walk *w, const struct stance_config_node *n, const char *what, double **to)
+static void gather(struct walk *w, const struct stance_config_node *n, const char *what,
+                   double **to)
 {
     if (n != NULL && n->kind == STANCE_CONFIG_LIST)
         for (size_t i = 0; i < n->count; i++)
@@ -128,7 +131,8 @@ static void gather(struct walk *w, const struct stance_config_node *n, const cha
         *(*to)++ = walk_node_f64(w, n, what);
 }
 
-double *walk_numbers(struct walk *w, const struct stance_config_node *list, const char *what, size_t *count)
+double *walk_numbers(struct walk *w, const struct stance_config_node *list, const char *what,
+                     size_t *count)
 {
     double *v, *to;
 
@@ -150,7 +154,8 @@ static bool listed(const char *words, const char *word)
     return false;
 }
 
-void walk_known(struct walk *w, const struct stance_config_node *map, const char *where, const char *known)
+void walk_known(struct walk *w, const struct stance_config_node *map, const char *where,
+                const char *known)
 {
     if (map == NULL)
         return;
@@ -188,7 +193,8 @@ static void setting_text(const struct stance_config_node *n, struct stance_strin
     stance_string_add(text, "]");
 }
 
-bool walk_param(struct walk *w, const struct stance_plugin *plugin, void *config, const char *name, const char *key)
+bool walk_param(struct walk *w, const struct stance_plugin *plugin, void *config, const char *name,
+                const char *key)
 {
     struct stance_string text = { 0 };
 
@@ -201,7 +207,8 @@ bool walk_param(struct walk *w, const struct stance_plugin *plugin, void *config
     return w->status == STANCE_OK;
 }
 
-const struct stance_plugin *walk_plugin(struct walk *w, enum stance_kind kind, const char *name, void **config)
+const struct stance_plugin *walk_plugin(struct walk *w, enum stance_kind kind, const char *name,
+                                        void **config)
 {
     const struct stance_plugin *p;
     struct stance_error         err = STANCE_ERROR_INIT;
@@ -215,7 +222,8 @@ const struct stance_plugin *walk_plugin(struct walk *w, enum stance_kind kind, c
     return p;
 }
 
-/* ---- expect ------------------------------------------------------------------------------------ */
+/* ---- expect ------------------------------------------------------------------------------------
+ */
 
 const struct stance_config_node *walk_expects(struct walk *w, const char *key)
 {
@@ -236,12 +244,14 @@ bool walk_close(struct walk *w, double have, double want)
 
     if (isnan(want) || isinf(want))
         return isnan(want) ? isnan(have) : have == want;
-    /* Exact but for the last bits of binary64, in which the decimals of a case are rounded themselves. */
+    /* Exact but for the last bits of binary64, in which the decimals of a case are rounded
+     * themselves. */
     if (fabs(have - want) <= 4 * DBL_EPSILON * fabs(want))
         return true;
     return (absolute != NULL && fabs(have - want) <= walk_node_f64(w, absolute, "tolerance"))
            || (relative != NULL
-               && fabs(have - want) <= walk_node_f64(w, relative, "tolerance_relative") * fabs(want));
+               && fabs(have - want)
+                      <= walk_node_f64(w, relative, "tolerance_relative") * fabs(want));
 }
 
 void walk_same(struct walk *w, const char *what, double have, const struct stance_config_node *want)
@@ -297,7 +307,9 @@ void walk_is_text(struct walk *w, const char *key, const char *have)
 
     if (want == NULL)
         return;
-    if (want->kind == STANCE_CONFIG_NULL ? have != NULL : have == NULL || strcmp(node_text(w, want, key), have) != 0)
+    if (want->kind == STANCE_CONFIG_NULL
+            ? have != NULL
+            : have == NULL || strcmp(node_text(w, want, key), have) != 0)
         walk_fail(w, "%s is %s, not %s", key, have != NULL ? have : "none",
                   want->kind == STANCE_CONFIG_NULL ? "none" : node_text(w, want, key));
 }
@@ -329,7 +341,8 @@ void walk_is_names(struct walk *w, const char *key, const char *const *have, siz
         for (size_t j = 0; j < n; j++)
             found |= want->child[i]->text != NULL && strcmp(want->child[i]->text, have[j]) == 0;
         if (!found)
-            walk_fail(w, "%s lacks %s", key, want->child[i]->text != NULL ? want->child[i]->text : "an entry");
+            walk_fail(w, "%s lacks %s", key,
+                      want->child[i]->text != NULL ? want->child[i]->text : "an entry");
     }
     if (n != want->count)
         walk_fail(w, "%s has %zu entries, not %zu", key, n, want->count);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the plugins that build it --------------------------------------------------------------------- */
+/* ---- the plugins that build it --------------------------------------------------------------- */
 
 static void build_backbone(struct stance_builder *b, const void *config, struct stance_value image,
                            struct stance_value *out, int *n_out)
@@ -23,7 +23,8 @@ static void build_backbone(struct stance_builder *b, const void *config, struct 
 }
 
 static void build_head(struct stance_builder *b, const void *config, const struct stance_pose *pose,
-                       const struct stance_value *features, int n, struct stance_value *out, int *n_out)
+                       const struct stance_value *features, int n, struct stance_value *out,
+                       int *n_out)
 {
     (void)config;
     (void)pose;
@@ -33,7 +34,8 @@ static void build_head(struct stance_builder *b, const void *config, const struc
     stance_output(b, "output", out[0]);
 }
 
-static struct stance_value build_loss(struct stance_builder *b, const void *config, const struct stance_pose *pose,
+static struct stance_value build_loss(struct stance_builder *b, const void *config,
+                                      const struct stance_pose  *pose,
                                       const struct stance_value *outputs, int n)
 {
     const struct tiny_net     *net = config;
@@ -42,12 +44,14 @@ static struct stance_value build_loss(struct stance_builder *b, const void *conf
 
     (void)pose;
     (void)n;
-    return net->loss != NULL ? net->loss(b, net->ctx, outputs[0]) : stance_node1(b, "reduce_sum", &all, sizeof all, outputs, 1);
+    return net->loss != NULL ? net->loss(b, net->ctx, outputs[0])
+                             : stance_node1(b, "reduce_sum", &all, sizeof all, outputs, 1);
 }
 
-static const struct stance_backbone_ops backbone_ops = { .size = sizeof backbone_ops, .build = build_backbone };
-static const struct stance_head_ops     head_ops     = { .size = sizeof head_ops, .build = build_head };
-static const struct stance_loss_ops     loss_ops     = { .size = sizeof loss_ops, .build = build_loss };
+static const struct stance_backbone_ops backbone_ops = { .size  = sizeof backbone_ops,
+                                                         .build = build_backbone };
+static const struct stance_head_ops     head_ops = { .size = sizeof head_ops, .build = build_head };
+static const struct stance_loss_ops     loss_ops = { .size = sizeof loss_ops, .build = build_loss };
 
 static void make_model(struct tiny *t, struct stance_registry *registry, const struct tiny_net *net)
 {
@@ -60,14 +64,21 @@ static void make_model(struct tiny *t, struct stance_registry *registry, const s
     t->head.ops.head         = &head_ops;
     t->loss.kind             = STANCE_KIND_LOSS;
     t->loss.ops.loss         = &loss_ops;
-    t->pose  = (struct stance_pose){ .size = sizeof t->pose, .keypoints = 1, .input_size = { 1, 1 }, .heatmap_size = { 1, 1 } };
-    t->model = (struct stance_model){ registry, { &t->backbone, (void *)net }, { &t->head, NULL }, { &t->loss, (void *)net },
+    t->pose = (struct stance_pose){ .size         = sizeof t->pose,
+                                    .keypoints    = 1,
+                                    .input_size   = { 1, 1 },
+                                    .heatmap_size = { 1, 1 } };
+    t->model = (struct stance_model){ registry,
+                                      { &t->backbone, (void *)net },
+                                      { &t->head, NULL },
+                                      { &t->loss, (void *)net },
                                       &t->pose };
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-static stance_status set_optimizer(struct walk *w, struct tiny *t, const struct tiny_options *o, struct stance_error *err)
+static stance_status set_optimizer(struct walk *w, struct tiny *t, const struct tiny_options *o,
+                                   struct stance_error *err)
 {
     void         *config;
     stance_status status = STANCE_OK;
@@ -90,17 +101,24 @@ static stance_status set_optimizer(struct walk *w, struct tiny *t, const struct 
         else
             stance_string_add(&text, "%s", n->text != NULL ? n->text : "");
         if (!walk_failed(w))
-            status = stance_param_set(t->optimizer.plugin->params, t->optimizer.config, n->key, text.s, err);
+            status = stance_param_set(t->optimizer.plugin->params, t->optimizer.config, n->key,
+                                      text.s, err);
         stance_string_free(&text);
     }
     return status;
 }
 
-static stance_status open_step(struct walk *w, struct tiny *t, struct stance_policy policy, const struct tiny_net *net,
-                               const struct tiny_options *o, struct stance_error *err)
+static stance_status open_step(struct walk *w, struct tiny *t, struct stance_policy policy,
+                               const struct tiny_net *net, const struct tiny_options *o,
+                               struct stance_error *err)
 {
-    struct stance_step_options so = { .model = &t->model, .device = t->device, .policy = policy, .optimizer = &t->optimizer,
-                                      .batch = 1, .accumulate = o->accumulate, .clip = o->clip };
+    struct stance_step_options so     = { .model      = &t->model,
+                                          .device     = t->device,
+                                          .policy     = policy,
+                                          .optimizer  = &t->optimizer,
+                                          .batch      = 1,
+                                          .accumulate = o->accumulate,
+                                          .clip       = o->clip };
     stance_status              status = set_optimizer(w, t, o, err);
 
     if (status != STANCE_OK || walk_failed(w))
@@ -129,12 +147,15 @@ static void prefix(struct walk *w, const char *device)
 }
 
 void tiny_on_devices(struct walk *w, const struct tiny_net *net, const struct tiny_options *o,
-                     stance_status (*run)(struct walk *w, struct tiny *t, void *arg, struct stance_error *err), void *arg)
+                     stance_status (*run)(struct walk *w, struct tiny *t, void *arg,
+                                          struct stance_error *err),
+                     void *arg)
 {
     static const char *const devices[] = { "ref", "cpu" };
     int                      ran       = 0;
 
-    for (size_t i = 0; i < sizeof devices / sizeof *devices && w->status == STANCE_OK && !walk_failed(w); i++) {
+    for (size_t i = 0;
+         i < sizeof devices / sizeof *devices && w->status == STANCE_OK && !walk_failed(w); i++) {
         struct tiny          t = { .name = devices[i] };
         struct stance_policy policy;
 
@@ -156,7 +177,7 @@ void tiny_on_devices(struct walk *w, const struct tiny_net *net, const struct ti
         walk_fail(w, "no device trains in %s", o->precision);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 size_t tiny_segment(struct walk *w, const struct tiny *t, const char *leaf)
 {
@@ -172,14 +193,16 @@ size_t tiny_segment(struct walk *w, const struct tiny *t, const char *leaf)
     return (size_t)at;
 }
 
-stance_status tiny_write(struct tiny *t, size_t segment, int array, const double *v, struct stance_error *err)
+stance_status tiny_write(struct tiny *t, size_t segment, int array, const double *v,
+                         struct stance_error *err)
 {
     return stance_store_write(t->store, segment, array, STANCE_TYPE_F64, v, err);
 }
 
 double *tiny_read(struct walk *w, struct tiny *t, size_t segment, int array)
 {
-    double *v = stance_calloc((size_t)stance_elements(&t->store->segments[segment].shape) + 1, sizeof *v);
+    double *v =
+        stance_calloc((size_t)stance_elements(&t->store->segments[segment].shape) + 1, sizeof *v);
     struct stance_error err = STANCE_ERROR_INIT;
 
     if (v == NULL)
@@ -189,7 +212,8 @@ double *tiny_read(struct walk *w, struct tiny *t, size_t segment, int array)
     return v;
 }
 
-stance_status tiny_fill(struct walk *w, struct tiny *t, const char *input, const double *v, struct stance_error *err)
+stance_status tiny_fill(struct walk *w, struct tiny *t, const char *input, const double *v,
+                        struct stance_error *err)
 {
     int number = stance_step_input(t->step, STANCE_STEP_BATCH, input);
 
@@ -218,4 +242,30 @@ double tiny_round(double v, enum stance_type type)
     if (type == STANCE_TYPE_F32)
         return (double)(float)v;
     return stance_f64_of_half(stance_half_of_f64(v, fraction), fraction);
+}
+
+/* The dynamic scaler unless the case says otherwise; its settings are the plugin's. */
+void tiny_scaler(struct walk *w, char *text, size_t size)
+{
+    static const char *const keys[] = { "growth_factor", "backoff_factor", "growth_interval",
+                                        "min_scale", "max_scale" };
+    const char              *mode   = walk_text(w, "mode", "dynamic");
+    char                     number[40];
+    size_t                   len;
+
+    stance_text_of_f64(walk_f64(w, walk_has(w, "init_scale") ? "init_scale" : "scale", 65536),
+                       number, sizeof number);
+    if (strcmp(mode, "dynamic") != 0) {
+        if (strcmp(mode, "static") != 0 && strcmp(mode, "none") != 0)
+            walk_fail(w, "mode: '%s' is not known", mode);
+        snprintf(text, size, strcmp(mode, "none") == 0 ? "none" : "static:scale=%s", number);
+        return;
+    }
+    snprintf(text, size, "dynamic:init_scale=%s", number);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (walk_has(w, keys[i])) {
+            stance_text_of_f64(walk_f64(w, keys[i], 0), number, sizeof number);
+            len = strlen(text);
+            snprintf(text + len, size - len, ",%s=%s", keys[i], number);
+        }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * walk_cases DIR...: runs every folder with a case.yaml under the given ones through stance's own
- * libraries, each in a process of its own, and prints a line for each. Without DIR: the shared cases. */
+ * libraries, each in a process of its own, and prints a line for each. Without DIR: the shared
+ * cases. */
 #define _GNU_SOURCE /* strcasestr, nftw */
 #include "config.h"
 
@@ -39,17 +40,20 @@
 #endif
 
 enum {
-    VERDICT_FD = 9,        /* where the process of a case writes its verdict */
-    SECONDS    = 300,      /* for a case without max_seconds */
-    GRACE      = 2,        /* seconds over max_seconds before the process is ended */
-    DEPTH      = 4         /* folders within folders */
+    VERDICT_FD = 9,   /* where the process of a case writes its verdict */
+    SECONDS    = 300, /* for a case without max_seconds */
+    GRACE      = 2,   /* seconds over max_seconds before the process is ended */
+    DEPTH      = 4    /* folders within folders */
 };
 
 /* Keys of expect that every case may have. */
-#define COMMON "status message_has tolerance tolerance_relative max_seconds max_memory_mb leak_free exit_code"
+#define COMMON                                                                                     \
+    "status message_has tolerance tolerance_relative max_seconds max_memory_mb leak_free "         \
+    "exit_code"
 
-static const struct walk_do *const groups[] = { walk_data, walk_settings, walk_scale,   walk_ops, walk_files,
-                                                walk_plugins, walk_pose, walk_train };
+static const struct walk_do *const groups[] = { walk_data,    walk_settings, walk_scale,
+                                                walk_trace,   walk_ops,      walk_files,
+                                                walk_plugins, walk_pose,     walk_train };
 
 static const struct walk_do *do_of(const char *word)
 {
@@ -60,7 +64,7 @@ static const struct walk_do *do_of(const char *word)
     return NULL;
 }
 
-/* ---- one case, in a process of its own ------------------------------------------------------------ */
+/* ---- one case, in a process of its own ------------------------------------------------------- */
 
 static atomic_long live; /* blocks of stance's heap that are not given back */
 
@@ -99,7 +103,7 @@ static const char *word_of_message(const struct walk *w, const char *word)
 static void judge_message(struct walk *w)
 {
     const struct stance_config_node *has = walk_expects(w, "message_has");
-    const char                      *said = w->said.s != NULL ? w->said.s : "", *error = w->err.text;
+    const char *said = w->said.s != NULL ? w->said.s : "", *error = w->err.text;
 
     if (w->status == STANCE_OK)
         error = "";
@@ -112,7 +116,9 @@ static void judge_message(struct walk *w)
 
         if (strcasestr(error, word) == NULL && strcasestr(said, word) == NULL)
             walk_fail(w, "'%s' is not in the message: %.300s%.100s", word, error,
-                      *said != '\0' ? said : *error == '\0' ? "(there is none)" : "");
+                      *said != '\0'    ? said
+                      : *error == '\0' ? "(there is none)"
+                                       : "");
     }
 }
 
@@ -127,7 +133,9 @@ static void judge(struct walk *w, const struct walk_do *d)
         walk_fail(w, "expect.status is '%s'", want);
     else if (strcmp(want, got) != 0)
         walk_fail(w, "status is %s, not %s: %.400s", got, want,
-                  w->status != STANCE_OK ? w->err.text : w->warnings > 0 ? w->said.s : "nothing was said");
+                  w->status != STANCE_OK ? w->err.text
+                  : w->warnings > 0      ? w->said.s
+                                         : "nothing was said");
     walk_is_f64(w, "exit_code", stance_exit_status(w->status));
     judge_message(w);
     snprintf(known, sizeof known, "%s %s", COMMON, d->expect);
@@ -188,8 +196,8 @@ static void run_do(struct walk *w, const struct walk_do *d)
 {
     const struct stance_config_node *megabytes = stance_config_find(w->expect, "max_memory_mb");
     struct stance_error              err       = STANCE_ERROR_INIT;
-    double                           most      = megabytes != NULL ? walk_node_f64(w, megabytes, "max_memory_mb") : 0;
-    long                             before    = kilobytes("VmHWM:");
+    double most   = megabytes != NULL ? walk_node_f64(w, megabytes, "max_memory_mb") : 0;
+    long   before = kilobytes("VmHWM:");
 
     if (stance_registry_new(NULL, &w->registry, &err) != STANCE_OK)
         walk_fail(w, "%s", err.text);
@@ -226,11 +234,11 @@ static void write_verdict(char letter, const char *text)
 /* @return exit status of the process: 0, unless it could not say how the case went. */
 static int run_here(const char *folder)
 {
-    static const struct stance_allocator heap   = { count_calloc, count_free, NULL };
+    static const struct stance_allocator heap = { count_calloc, count_free, NULL };
     static struct walk                   w;
-    struct stance_config                *c      = NULL;
-    struct stance_config_node           *root   = NULL;
-    struct stance_error                  err    = STANCE_ERROR_INIT;
+    struct stance_config                *c    = NULL;
+    struct stance_config_node           *root = NULL;
+    struct stance_error                  err  = STANCE_ERROR_INIT;
     const struct stance_config_node     *word;
     const struct walk_do                *d;
     char                                 path[4200], letter = 'f', text[700];
@@ -238,7 +246,8 @@ static int run_here(const char *folder)
     stance_set_allocator(&heap);
     snprintf(path, sizeof path, "%s/case.yaml", folder);
     w = (struct walk){ .folder = folder, .err = STANCE_ERROR_INIT };
-    snprintf(w.scratch, sizeof w.scratch, "%.40s/walk-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    snprintf(w.scratch, sizeof w.scratch, "%.40s/walk-XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     c = stance_config_new();
     if (c == NULL || stance_config_read(c, path, &root, &err) != STANCE_OK) {
         snprintf(text, sizeof text, "%.600s", err.text);
@@ -272,9 +281,12 @@ done:
     return 0;
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------- */
+/* ---- the walk -----------------------------------------------------------------------------------
+ */
 
-struct totals { int passed, failed, unknown; };
+struct totals {
+    int passed, failed, unknown;
+};
 
 static double now(void)
 {
@@ -285,7 +297,10 @@ static double now(void)
 }
 
 /* What the parent needs of a case before it runs. */
-struct limits { double seconds; bool watched; };
+struct limits {
+    double seconds;
+    bool   watched;
+};
 
 static struct limits limits_of(const char *folder)
 {
@@ -339,7 +354,7 @@ static void last_words(int output, char *text, size_t size)
     char       *at, *line = all;
 
     all[n > 0 ? n : 0] = '\0';
-    at = strstr(all, "SUMMARY: ");
+    at                 = strstr(all, "SUMMARY: ");
     if (at == NULL)
         at = strstr(all, "runtime error: ");
     if (at == NULL)
@@ -368,7 +383,8 @@ static bool read_verdict(int from, double until, char *text, size_t size)
             return false;
         if (poll(&p, 1, (int)(left * 1000) + 1) <= 0)
             continue;
-        n = len + 1 < size ? read(from, text + len, size - 1 - len) : read(from, spill, sizeof spill);
+        n = len + 1 < size ? read(from, text + len, size - 1 - len)
+                           : read(from, spill, sizeof spill);
         if (n <= 0)
             break;
         if (len + 1 < size)
@@ -390,12 +406,12 @@ static bool wait_until(pid_t child, double until, int *status)
 
 static void walk_case(const char *folder, const char *name, struct totals *t)
 {
-    struct limits l      = limits_of(folder);
+    struct limits l = limits_of(folder);
     int           ends[2], status = 0, output;
     char          file[] = "/tmp/walk-output-XXXXXX", verdict[1000] = "", words[300] = "";
-    double        start = now(), until = start + (l.seconds > 0 ? l.seconds + GRACE : SECONDS), took;
-    pid_t         child;
-    bool          ended;
+    double start = now(), until = start + (l.seconds > 0 ? l.seconds + GRACE : SECONDS), took;
+    pid_t  child;
+    bool   ended;
 
     output = mkstemp(file);
     if (output < 0 || unlink(file) != 0 || pipe2(ends, O_CLOEXEC) != 0) {
@@ -425,7 +441,8 @@ static void walk_case(const char *folder, const char *name, struct totals *t)
     if (!ended)
         printf("fail %s: did not end within %.0f s\n", name, until - start);
     else if (WIFSIGNALED(status))
-        printf("fail %s: ended by signal %d (%s) %s\n", name, WTERMSIG(status), strsignal(WTERMSIG(status)), words);
+        printf("fail %s: ended by signal %d (%s) %s\n", name, WTERMSIG(status),
+               strsignal(WTERMSIG(status)), words);
     else if (WEXITSTATUS(status) != 0)
         printf("fail %s: the process ended with status %d: %s\n", name, WEXITSTATUS(status), words);
     else if (verdict[0] == 'u')
@@ -458,7 +475,8 @@ static void walk_folder(const char *folder, int depth, struct totals *t)
     const char     *base, *area;
     int             n;
 
-    if (snprintf(path, sizeof path, "%s/case.yaml", folder) < (int)sizeof path && access(path, F_OK) == 0) {
+    if (snprintf(path, sizeof path, "%s/case.yaml", folder) < (int)sizeof path
+        && access(path, F_OK) == 0) {
         base = strrchr(folder, '/');
         for (area = base; area > folder && area[-1] != '/';)
             area--;
@@ -470,8 +488,8 @@ static void walk_folder(const char *folder, int depth, struct totals *t)
     for (int i = 0; i < n; i++) {
         struct stat s;
 
-        if (snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name) < (int)sizeof path && stat(path, &s) == 0
-            && S_ISDIR(s.st_mode))
+        if (snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name) < (int)sizeof path
+            && stat(path, &s) == 0 && S_ISDIR(s.st_mode))
             walk_folder(path, depth - 1, t);
         free(list[i]);
     }
@@ -481,7 +499,7 @@ static void walk_folder(const char *folder, int depth, struct totals *t)
 
 int main(int argc, char **argv)
 {
-    struct totals t = { 0 };
+    struct totals t      = { 0 };
     const char   *shared = getenv("STANCE_SHARED");
     char          path[4096], *real;
 
