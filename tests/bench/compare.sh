@@ -39,7 +39,11 @@ while [ $i -lt "$rounds" ]; do
 done
 "$python" - "$out" "$net $precision batch $batch (PyTorch $peer)" <<'P'
 import json, statistics, sys
-lines = [json.loads(x) for x in open(sys.argv[1])]
+text, lines, decode = open(sys.argv[1]).read().strip(), [], json.JSONDecoder().raw_decode
+while text:
+    one, end = decode(text)
+    lines.append(one)
+    text = text[end:].strip()
 print(sys.argv[2])
 speed, tuned, memory = [], [], []
 for a, b, c in zip(lines[0::3], lines[1::3], lines[2::3]):
