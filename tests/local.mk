@@ -26,3 +26,5 @@ include tests/config.mk
 include tests/data.mk
 include tests/eval.mk
 include tests/runs.mk
+include tests/cpu.mk
+include tests/core.mk

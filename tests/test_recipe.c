@@ -6,8 +6,10 @@
 #include "runner.h"
 
 #include "config/recipe.h"
+#include "data/pose_info.h"
 
 #include <stance/log.h>
+#include <stance/registry.h>
 
 #include <dirent.h>
 #include <math.h>
@@ -960,6 +962,43 @@ START_TEST(every_recipe_of_the_folder_loads)
 }
 END_TEST
 
+static stance_status find_in_registry(void *ctx, enum stance_kind kind, const char *name,
+                                      const struct stance_plugin **out, struct stance_error *err)
+{
+    stance_status status = stance_registry_find(ctx, kind, name, out, err);
+
+    /* A build may leave kinds out (--with-dnnl=no: the cpu device). */
+    return status == STANCE_ERR_NOENT ? find(NULL, kind, name, out, err) : status;
+}
+
+/* Keys of the recipes against the tables of the plugins as they are. */
+START_TEST(recipes_fit_the_real_plugins)
+{
+    struct stance_error          err  = STANCE_ERROR_INIT;
+    struct stance_registry      *reg  = NULL;
+    struct stance_recipe        *r    = NULL;
+    const char                  *set  = "model.backbone=hrnet_w99";
+    struct stance_recipe_lookup  real = { find_in_registry, NULL };
+    struct stance_recipe_options o    = { .device = "ref", .sets = &set };
+
+    use_recipes_of_the_source();
+    ck_assert_msg(stance_registry_new(NULL, &reg, &err) == STANCE_OK, "%s", err.text);
+    real.ctx = reg;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        ck_assert_msg(stance_recipe_load(published[i].name, &o, &real, &r, &err) == STANCE_OK, "%s",
+                      err.text);
+        ck_assert(r->backbone.config != NULL && r->optimizer.config != NULL);
+        stance_recipe_free(r);
+    }
+    o.n_sets = 1;
+    ck_assert_int_eq(stance_recipe_load(published[0].name, &o, &real, &r, &err), STANCE_ERR_NOENT);
+    ck_assert_msg(strstr(err.text, "--set: model.backbone: ") && strstr(err.text, "hrnet_w99")
+                      && strstr(err.text, "resnet"),
+                  "%s", err.text);
+    stance_registry_free(reg);
+}
+END_TEST
+
 START_TEST(unknown_recipe_names_are_told)
 {
     struct stance_error   err = STANCE_ERROR_INIT;
@@ -1069,6 +1108,7 @@ int main(void)
     tcase_add_test(tc, without_lookup_settings_stay);
     tcase_add_loop_test(tc, published_recipes, 0, COUNT(published));
     tcase_add_test(tc, every_recipe_of_the_folder_loads);
+    tcase_add_test(tc, recipes_fit_the_real_plugins);
     tcase_add_test(tc, unknown_recipe_names_are_told);
     tcase_add_test(tc, tasks_get_their_settings);
     tcase_add_test(tc, shortage_of_memory);

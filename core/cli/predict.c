@@ -17,13 +17,9 @@
 #include "train/pose_text.h"
 #include "train/weights.h"
 
-#include <stance/log.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define STANCE_LOG_MODULE "predict"
 
 struct predict {
     struct stance_setup          setup;
@@ -74,10 +70,6 @@ static stance_status load_model(struct predict *p, const char *path, struct stan
     if (status != STANCE_OK)
         return status;
     status = find_pose(p, t, err);
-    if (status == STANCE_OK && p->setup.pose.partner == NULL && p->setup.recipe->test.flip) {
-        STANCE_LOG(STANCE_LOG_WARN, "which points are left and right is not known: no flip test");
-        p->setup.recipe->test.flip = false;
-    }
     p->batch = (int32_t)p->setup.recipe->test.batch_size;
     if (p->batch > p->persons.n && p->persons.n > 0)
         p->batch = (int32_t)p->persons.n;

@@ -7,6 +7,8 @@
 #include "cli/run.h"
 #include "train/run.h"
 
+#include <stance/log.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -65,9 +67,11 @@ static int run(const struct stance_command *c, struct stance_error *err)
     if (status == STANCE_OK) {
         struct stance_train_options o = {
             .work_dir = given.work_dir, .resume = given.resume, .resume_from = given.resume_from, .load = given.load,
-            .quiet = given.quiet, .verbose = given.verbose, .stop = &caught,
+            .quiet = given.quiet, .stop = &caught,
         };
 
+        if (given.verbose && stance_log_level_get() < STANCE_LOG_INFO)
+            stance_log_level_set(STANCE_LOG_INFO);
         status = stance_train(&setup, &o, &result, err);
         if (!given.quiet && result.iterations > 0)
             print_result(&setup, &result);

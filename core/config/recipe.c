@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "config/recipe_priv.h"
+#include "data/pose_info.h"
 
 #include <dirent.h>
 #include <stdio.h>

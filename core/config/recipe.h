@@ -182,14 +182,11 @@ void stance_recipe_text(const struct stance_recipe *r, bool origins, struct stan
 /** FNV-1a (64 bits) of the resolved text without origins. @return false: out of memory */
 bool stance_recipe_hash(const struct stance_recipe *r, uint64_t *hash) STANCE_MUST_CHECK;
 
-/** COCO's 17 points (sizes 0). */
-const struct stance_pose *stance_pose_coco(void);
-/** Whether the names are COCO's 17 in COCO's order. */
-bool stance_pose_is_coco(const struct stance_pose *pose);
 
 /** Points of an `info` mapping (keypoints, flip_pairs, sigmas, skeleton, upper_body; other keys are
- *  ignored), checked against each other; points in pairs may be numbers from 0 or names. Arrays lie
- * in the arena of @p c; sizes are left alone. */
+ *  ignored), checked against each other; points in pairs may be numbers from 0 or names. What is not
+ *  given is NULL (stance_pose_join() knows what to do then), but for the upper body of COCO's points.
+ *  Arrays lie in the arena of @p c; sizes are left alone. */
 stance_status stance_pose_read(struct stance_config *c, const struct stance_config_node *info,
                                struct stance_pose  *pose,
                                struct stance_error *err) STANCE_MUST_CHECK;

@@ -5,56 +5,11 @@
 
 #include "config/recipe_priv.h"
 
+#include "data/pose_info.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* COCO 2017 keypoint challenge: names and order of person_keypoints_*.json; sigmas of its
- * evaluation (cocoeval, k_i / 2); upper body and bones as in MMPose's dataset description. */
-enum { COCO_POINTS = 17 };
-
-static const char *const coco_names[COCO_POINTS] = {
-    "nose",           "left_eye",   "right_eye",   "left_ear",   "right_ear",   "left_shoulder",
-    "right_shoulder", "left_elbow", "right_elbow", "left_wrist", "right_wrist", "left_hip",
-    "right_hip",      "left_knee",  "right_knee",  "left_ankle", "right_ankle"
-};
-static const float   coco_sigmas[COCO_POINTS]  = { 0.026f, 0.025f, 0.025f, 0.035f, 0.035f, 0.079f,
-                                                   0.079f, 0.072f, 0.072f, 0.062f, 0.062f, 0.107f,
-                                                   0.107f, 0.087f, 0.087f, 0.089f, 0.089f };
-static const int32_t coco_partner[COCO_POINTS] = { 0,  2, 1,  4,  3,  6,  5,  8, 7,
-                                                   10, 9, 12, 11, 14, 13, 16, 15 };
-static const uint8_t coco_upper[COCO_POINTS]   = {
-      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0
-};
-static const int32_t coco_skeleton[] = { 15, 13, 13, 11, 16, 14, 14, 12, 11, 12, 5,  11, 6,
-                                         12, 5,  6,  5,  7,  6,  8,  7,  9,  8,  10, 1,  2,
-                                         0,  1,  0,  2,  1,  3,  2,  4,  3,  5,  4,  6 };
-
-const struct stance_pose *stance_pose_coco(void)
-{
-    static const struct stance_pose coco = {
-        .size      = sizeof coco,
-        .keypoints = COCO_POINTS,
-        .names     = coco_names,
-        .sigmas    = coco_sigmas,
-        .partner   = coco_partner,
-        .upper     = coco_upper,
-        .skeleton  = coco_skeleton,
-        .bones     = sizeof coco_skeleton / sizeof *coco_skeleton / 2,
-    };
-
-    return &coco;
-}
-
-bool stance_pose_is_coco(const struct stance_pose *pose)
-{
-    if (pose->keypoints != COCO_POINTS)
-        return false;
-    for (int i = 0; i < COCO_POINTS; i++)
-        if (strcmp(pose->names[i], coco_names[i]) != 0)
-            return false;
-    return true;
-}
 
 static bool is_list(const struct stance_config_node *n)
 {
@@ -178,17 +133,16 @@ static stance_status read_partners(struct stance_config *c, const struct stance_
     int32_t                         *pairs, *partner;
     stance_status                    status;
 
-    partner = stance_arena_get(c->arena, (size_t)p->keypoints * sizeof *partner, _Alignof(int32_t));
-    if (partner == NULL)
-        return stance_recipe_nomem(c, err);
-    for (int32_t k = 0; k < p->keypoints; k++)
-        partner[k] = k;
-    p->partner = partner;
     if (stance_config_is_null(list))
         return STANCE_OK;
     status = read_pairs(c, list, "flip_pairs", p, &pairs, err);
     if (status != STANCE_OK)
         return status;
+    partner = stance_arena_get(c->arena, (size_t)p->keypoints * sizeof *partner, _Alignof(int32_t));
+    if (partner == NULL)
+        return stance_recipe_nomem(c, err);
+    for (int32_t k = 0; k < p->keypoints; k++)
+        partner[k] = k;
     for (size_t i = 0; i < list->count; i++) {
         int32_t a = pairs[2 * i], b = pairs[2 * i + 1];
 
@@ -199,6 +153,7 @@ static stance_status read_partners(struct stance_config *c, const struct stance_
         partner[a] = b;
         partner[b] = a;
     }
+    p->partner = partner;
     return STANCE_OK;
 }
 
@@ -210,7 +165,7 @@ static stance_status read_upper(struct stance_config *c, const struct stance_con
 
     if (stance_config_is_null(list)) {
         if (stance_pose_is_coco(p))
-            p->upper = coco_upper;
+            p->upper = stance_pose_coco()->upper;
         return STANCE_OK;
     }
     if (!is_list(list))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include "config/recipe.h"
 #include "data/pose_info.h"
 
 #include <stance/log.h>
@@ -10,6 +9,48 @@
 #include <string.h>
 
 #define STANCE_LOG_MODULE "data"
+
+/* Names, order and skeleton: COCO's person category. Sigmas: Ronchi and Perona, ICCV 2017, as in the COCO
+ * evaluation code. */
+static const char *const coco_names[17] = {
+    "nose", "left_eye", "right_eye", "left_ear", "right_ear", "left_shoulder", "right_shoulder",
+    "left_elbow", "right_elbow", "left_wrist", "right_wrist", "left_hip", "right_hip", "left_knee",
+    "right_knee", "left_ankle", "right_ankle",
+};
+static const float   coco_sigmas[17] = { .026f, .025f, .025f, .035f, .035f, .079f, .079f, .072f, .072f,
+                                         .062f, .062f, .107f, .107f, .087f, .087f, .089f, .089f };
+static const int32_t coco_partner[17] = { 0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15 };
+static const uint8_t coco_upper[17] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const int32_t coco_skeleton[38] = {
+    15, 13, 13, 11, 16, 14, 14, 12, 11, 12, 5, 11, 6, 12, 5, 6, 5, 7,
+    6, 8, 7, 9, 8, 10, 1, 2, 0, 1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 6,
+};
+
+const struct stance_pose *stance_pose_coco(void)
+{
+    static const struct stance_pose coco = {
+        .size      = sizeof coco,
+        .keypoints = 17,
+        .names     = coco_names,
+        .sigmas    = coco_sigmas,
+        .partner   = coco_partner,
+        .upper     = coco_upper,
+        .skeleton  = coco_skeleton,
+        .bones     = sizeof coco_skeleton / sizeof *coco_skeleton / 2,
+    };
+
+    return &coco;
+}
+
+bool stance_pose_is_coco(const struct stance_pose *pose)
+{
+    if (pose->keypoints != 17)
+        return false;
+    for (int32_t k = 0; k < pose->keypoints; k++)
+        if (strcmp(pose->names[k], coco_names[k]) != 0)
+            return false;
+    return true;
+}
 
 stance_status stance_pose_partners(const int32_t (*pairs)[2], int32_t n, int32_t keypoints,
                                    int32_t *partner, struct stance_error *err)

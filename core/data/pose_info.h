@@ -9,6 +9,11 @@
 #include <stance/error.h>
 #include <stance/pose.h>
 
+/** COCO's 17 points of a person; sizes are 0. */
+const struct stance_pose *stance_pose_coco(void);
+/** Whether the names are COCO's 17 in COCO's order. */
+bool stance_pose_is_coco(const struct stance_pose *pose);
+
 /** Table of partners from pairs of points.
  *  @param partner  [K]; itself where no pair names the point
  *  @return STANCE_OK; STANCE_ERR_RANGE (a point that the set does not have); STANCE_ERR_INVAL (a point

@@ -9,6 +9,7 @@
 #include "train/evaluate.h"
 #include "train/folder.h"
 #include "train/progress.h"
+#include "train/schedule.h"
 #include "train/weights.h"
 
 #include <stance/log.h>
@@ -470,6 +471,15 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
     return status;
 }
 
+/* A setting that this run is too short for. */
+static void warn_of_schedule(struct run *r)
+{
+    char text[300];
+
+    if (stance_schedule_warning(r->setup->schedule.plugin, r->setup->schedule.config, r->windows, text, sizeof text))
+        message(r, text);
+}
+
 static stance_status prepare(struct run *r, struct stance_error *err)
 {
     struct stance_setup         *s = r->setup;
@@ -498,6 +508,8 @@ static stance_status prepare(struct run *r, struct stance_error *err)
         status = stance_folder_make(s, r->o->work_dir, &r->folder, err);
     if (status == STANCE_OK)
         status = open_loggers(r, err);
+    if (status == STANCE_OK)
+        warn_of_schedule(r);
     return status == STANCE_OK ? first_weights(r, err) : status;
 }
 
@@ -510,6 +522,7 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
 
     *result = (struct stance_train_result){ .best = NAN };
     stance_meter_init(&r.meter, stderr, o->quiet);
+    stance_log_set_sink(stance_meter_log, &r.meter);
     status = prepare(&r, err);
     if (status == STANCE_OK) {
         e = event(&r, STANCE_EVENT_START, NULL, 0);
@@ -520,6 +533,7 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
         result->skipped = stance_step_skips(r.step)->total;
     }
     stance_meter_close_line(&r.meter);
+    stance_log_set_sink(NULL, NULL);
     result->epochs     = r.at.epoch;
     result->iterations = r.at.iteration;
     result->best       = r.at.best;

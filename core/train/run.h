@@ -11,7 +11,7 @@ struct stance_train_options {
     bool        resume;      /**< go on from resume_from, or from the newest checkpoint of the work folder */
     const char *resume_from; /**< may be NULL */
     const char *load;        /**< weights to start from; NULL: the recipe's init */
-    bool        quiet, verbose;
+    bool        quiet;
     /** Set by a signal handler: the run writes a checkpoint and ends. May be NULL. */
     const volatile int *stop;
 };

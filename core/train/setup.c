@@ -3,6 +3,8 @@
 
 #include "train/setup.h"
 
+#include "data/pose_info.h"
+
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
                                  const struct stance_plugin **out, struct stance_error *err)
 {
@@ -74,13 +76,19 @@ static void take_sizes(struct stance_setup *s)
 
 stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struct stance_error *err)
 {
-    (void)err;
-    if (s->recipe->pose.keypoints > 0 && (keypoints == 0 || keypoints == s->recipe->pose.keypoints))
-        s->pose = s->recipe->pose;
-    else if (keypoints == 0 || keypoints == 17)
-        s->pose = *stance_pose_coco();
-    else /* only their number is known: nothing can be mirrored */
-        s->pose = (struct stance_pose){ .size = sizeof s->pose, .keypoints = keypoints };
+    const struct stance_pose *told   = &s->recipe->pose, *joined;
+    struct stance_pose_found  found  = { .keypoints = keypoints, .file = s->recipe->file };
+    stance_status             status;
+
+    /* The number that is asked for decides; names and pairs come from the recipe if it has as many. */
+    if (found.keypoints == 0)
+        found.keypoints = told->keypoints > 0 ? told->keypoints : stance_pose_coco()->keypoints;
+    if (s->points == NULL && (s->points = stance_arena_new(16 << 10)) == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "points");
+    status = stance_pose_join(s->points, told->keypoints == found.keypoints ? told : NULL, &found, &joined, err);
+    if (status != STANCE_OK)
+        return status;
+    s->pose = *joined;
     take_sizes(s);
     return STANCE_OK;
 }
@@ -168,5 +176,6 @@ void stance_setup_clear(struct stance_setup *s)
     stance_scaler_free(s->scaler);
     stance_device_close(s->device);
     stance_recipe_free(s->recipe);
+    stance_arena_free(s->points);
     *s = (struct stance_setup){ .registry = s->registry };
 }

@@ -19,6 +19,7 @@ struct stance_setup {
     struct stance_recipe   *recipe;
     struct stance_device   *device;
     struct stance_policy    policy;
+    struct stance_arena    *points; /**< of stance_setup_pose() */
     struct stance_pose      pose; /**< points of the data (or the recipe), sizes of the recipe */
     struct stance_model     model;
     struct stance_instance  optimizer, schedule;

@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (stance_config_parse(c, text, size - 1, "fuzz", &root, &err) == STANCE_OK && root != NULL
             && root->kind == STANCE_CONFIG_MAP
             && stance_pose_read(c, root, &pose, &err) == STANCE_OK)
-            for (int32_t k = 0; k < pose.keypoints; k++)
+            for (int32_t k = 0; pose.partner != NULL && k < pose.keypoints; k++)
                 must(pose.partner[pose.partner[k]] == k, "a partner whose partner is another");
         break;
     }

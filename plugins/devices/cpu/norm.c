@@ -194,8 +194,8 @@ static void finish(const struct work *w)
         w->b[c] += (float)(bias[c] - mean * weight[c] * inv);
         if (!n->attr.inference) {
             const struct stance_tensor *out = &w->call->out[n->states + 4 * w->k];
-            bool   finite = isfinite(mean) && isfinite(variance);
             double wide   = m > 1 ? variance * (m / (m - 1)) : variance;
+            bool   finite = isfinite((float)mean) && isfinite((float)wide);
 
             ((float *)out[0].data)[c] = finite ? (float)((1 - momentum) * old_mean[c] + momentum * mean) : old_mean[c];
             ((float *)out[1].data)[c] = finite ? (float)((1 - momentum) * old_variance[c] + momentum * wide)

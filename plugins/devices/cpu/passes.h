@@ -105,7 +105,8 @@ struct cpu_typed_passes {
     void (*loss_grad)(const struct cpu_loss *);
 };
 
-/** What grad_check learns of a run of gradients, each multiplied by `inverse` first. */
+/** What grad_check learns of a run of gradients: sum of squares, largest magnitude, the first that is not
+ *  finite or -1. */
 struct cpu_check { double sum; float max; int64_t bad; };
 
 /** Adam's numbers of one step. Gradients times factor, plus l2 times the weight; weights times keep first. */
@@ -128,7 +129,7 @@ struct cpu_passes {
     /** One block of lanes x lanes weights: run r of `lanes` values goes to to + segment[r] from the
      *  places index[r * lanes ..] of from. */
     void (*pack[CPU_KIND_COUNT])(void *to, const float *from, const int32_t *segment, const int32_t *index);
-    struct cpu_check (*check)(const float *g, int64_t n, float inverse);
+    struct cpu_check (*check)(const float *g, int64_t n);
     /** Arrays are (master, moment, second moment) and (master, buffer): read from in, written to out. */
     void (*adam)(const struct cpu_adam *, const float *g, const float *const *in, float *const *out, int64_t n);
     void (*sgd)(const struct cpu_sgd *, const float *g, const float *const *in, float *const *out, int64_t n);

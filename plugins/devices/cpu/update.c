@@ -92,38 +92,37 @@ static bool offer_check(struct cpu *cpu, const struct stance_request *q, struct 
     return true;
 }
 
-struct check { const struct cpu *cpu; const float *g; int64_t n; float inverse; struct cpu_check *part; };
+struct check { const struct cpu *cpu; const float *g; int64_t n; struct cpu_check *part; };
 
 static void check_unit(void *ctx, int64_t i)
 {
     struct check *c = ctx;
 
-    c->part[i] = c->cpu->pass->check(c->g + i * RUN, run_length(c->n, i), c->inverse);
+    c->part[i] = c->cpu->pass->check(c->g + i * RUN, run_length(c->n, i));
 }
 
 static stance_status launch_check(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
 {
     struct stance_control *c = call->out[0].data;
-    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape),
-                                 (float)(1 / (double)c->scale), call->workspace };
-    double                 norm;
+    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape), call->workspace };
+    double                 inverse = (float)(1 / (double)c->scale), squares = 0, max = 0, norm;
 
     (void)kernel;
     stance_cpu_parallel(cpu, runs(k.n), check_unit, &k);
-    c->sum_squares = 0;
-    c->max_abs     = 0;
-    c->first_bad   = -1;
+    c->first_bad = -1;
     for (int64_t i = 0; i < runs(k.n); i++) {
-        c->sum_squares += k.part[i].sum;
-        c->max_abs = k.part[i].max > c->max_abs ? k.part[i].max : c->max_abs;
+        squares += k.part[i].sum;
+        max = k.part[i].max > max ? k.part[i].max : max;
         if (k.part[i].bad >= 0 && c->first_bad < 0)
             c->first_bad = i * RUN + k.part[i].bad;
     }
+    c->sum_squares   = squares * inverse * inverse;
+    c->max_abs       = c->first_bad < 0 ? max * inverse : (double)INFINITY;
     c->update.skip   = c->first_bad >= 0;
-    c->update.factor = k.inverse;
+    c->update.factor = inverse;
     norm             = sqrt(c->sum_squares);
-    if (c->clip > 0 && norm + 1e-6 > c->clip)
-        c->update.factor *= c->clip / (norm + 1e-6);
+    if (c->first_bad < 0 && c->clip > 0 && norm + 1e-6 > c->clip) /* 1e-6: torch.nn.utils.clip_grad_norm_ */
+        c->update.factor = inverse * (c->clip / (norm + 1e-6));
     return STANCE_OK;
 }
 

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+if HAVE_DNNL
+stance_tests += tests/test_cpu
+endif
+tests_test_cpu_LDFLAGS =
