@@ -17,4 +17,5 @@ nobase_dist_stancedata_DATA = \
 	recipes/res50_coco_256x192.yaml \
 	recipes/res50_coco_256x192_fp16_dynamic.yaml \
 	recipes/res50_coco_256x192_fp16_static512.yaml \
-	recipes/res50_coco_384x288.yaml
+	recipes/res50_coco_384x288.yaml \
+	recipes/synthetic_hrnet_w16_128x96.yaml

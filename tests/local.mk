@@ -7,6 +7,7 @@ AM_TESTS_ENVIRONMENT = \
 	STANCE_SHARED="$${STANCE_SHARED:-$(STANCE_SHARED)}"; export STANCE_SHARED; \
 	STANCE_PROGRAM=$(abs_builddir)/stance; export STANCE_PROGRAM; \
 	STANCE_SRCDIR=$(abs_top_srcdir); export STANCE_SRCDIR; \
+	CC='$(CC)'; export CC; \
 	STANCE_TEST_PLUGINS='$(plugin_LTLIBRARIES)'; export STANCE_TEST_PLUGINS;
 
 # A test program is two lines: its name here, and NAME_LDFLAGS = to undo the flags of plugins. Its
@@ -25,6 +26,8 @@ include tests/io.mk
 include tests/config.mk
 include tests/data.mk
 include tests/eval.mk
-include tests/runs.mk
 include tests/cpu.mk
+include tests/infra.mk
 include tests/core.mk
+include tests/walk.mk
+include tests/runs.mk

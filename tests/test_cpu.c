@@ -51,7 +51,7 @@ static double half_ulp(enum stance_type t)
 }
 
 /* What a value is to the device. MASTER: a weight that a low op reads; it is packed. */
-enum role { ACTIVATION, GRADIENT, INPUT, MASTER, VECTOR, BYTES, INDEX };
+enum role { ACTIVATION, GRADIENT, INPUT, MASTER, VECTOR, BYTES, INDEX, WIDE_GRADIENT };
 
 struct value {
     struct stance_tensor judge;  /* plain binary64 (or integers): what the reference sees */
@@ -62,7 +62,7 @@ struct value {
 
 static enum stance_type type_of(enum role r)
 {
-    return r == VECTOR || r == INPUT ? STANCE_TYPE_F32
+    return r == VECTOR || r == INPUT || r == WIDE_GRADIENT ? STANCE_TYPE_F32
            : r == BYTES              ? STANCE_TYPE_U8
            : r == INDEX              ? STANCE_TYPE_I32
                                      : low;
@@ -88,7 +88,7 @@ static struct stance_tensor device_tensor(enum stance_type type, struct stance_s
 {
     static const enum stance_purpose purpose[] = { STANCE_PURPOSE_ACTIVATION, STANCE_PURPOSE_GRADIENT, STANCE_PURPOSE_INPUT,
                                                    STANCE_PURPOSE_STATE, STANCE_PURPOSE_STATE, STANCE_PURPOSE_STATE,
-                                                   STANCE_PURPOSE_ACTIVATION };
+                                                   STANCE_PURPOSE_ACTIVATION, STANCE_PURPOSE_GRADIENT };
     struct stance_tensor t = { .type = type, .shape = shape };
     struct stance_form   f;
 
@@ -119,7 +119,7 @@ static struct value absent(void)
     return v;
 }
 
-/* Copies judge's numbers to the device, through binary32 as blocked layouts know no doubles. */
+/* Copies judge's numbers to the device, through binary32. */
 static void upload(struct value *v)
 {
     struct stance_error  err = STANCE_ERROR_INIT;
@@ -481,7 +481,7 @@ static void check_simple(const char *op, const void *attr, struct value *in, int
     struct device_run    r;
 
     ck_assert_msg(run_on_device(op, attr, in, n_in, &role, &shape, 1, &r), "%s is declined", op);
-    compare(op, &r.out[0], want.data, half_ulp(role == VECTOR ? STANCE_TYPE_F32 : low) * 1.01,
+    compare(op, &r.out[0], want.data, half_ulp(role == VECTOR || role == WIDE_GRADIENT ? STANCE_TYPE_F32 : low) * 1.01,
             absolute + (low == STANCE_TYPE_F16 ? 0x1p-25 : 0));
     stance_free(want.data);
     run_free(&r);
@@ -617,6 +617,7 @@ START_TEST(mean_squared_error)
     upload(&g[0]);
     memcpy(g + 1, v, sizeof v);
     check_simple("mse_grad", NULL, g, n + 1, GRADIENT, s, 8 * 0x1p-24);
+    check_simple("mse_grad", NULL, g, n + 1, WIDE_GRADIENT, s, 8 * 0x1p-24);
     value_free(&g[0]);
     for (int i = 0; i < 3; i++)
         value_free(&v[i]);
@@ -1095,6 +1096,39 @@ START_TEST(packing)
 }
 END_TEST
 
+/* Doubles, as files hold them, meet blocks as binary32 numbers do. */
+START_TEST(doubles_and_blocks)
+{
+    const struct stance_shape s = SHAPE(2, 19, 3, 5);
+    struct value              v;
+    struct stance_tensor      wide = ops_tensor(STANCE_TYPE_F64, s), other, back;
+    struct stance_error       err = STANCE_ERROR_INIT;
+
+    low = lows[_i];
+    open_device("auto", 1);
+    v = value_new(ACTIVATION, s, 1);
+    ck_assert_uint_ne(v.dev.layout, 0);
+    upload(&v);
+    back = download(&v.dev);
+    for (int64_t i = 0, n = stance_elements(&s); i < n; i++)
+        ((double *)wide.data)[i] = ((float *)back.data)[i];
+    other      = v.dev;
+    other.data = device_memory(other.bytes);
+    memset(other.data, 0xff, other.bytes);
+    ck_assert_msg(device->ops->reorder(device->state, &other, &wide, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_int_eq(memcmp(other.data, v.dev.data, other.bytes), 0);
+    memset(wide.data, 0xff, wide.bytes);
+    ck_assert_int_eq(device->ops->reorder(device->state, &wide, &other, &err), STANCE_OK);
+    for (int64_t i = 0, n = stance_elements(&s); i < n; i++)
+        ck_assert_double_eq(((double *)wide.data)[i], ((float *)back.data)[i]);
+    device->ops->release(device->state, other.data, other.bytes);
+    stance_free(wide.data);
+    stance_free(back.data);
+    value_free(&v);
+    close_device();
+}
+END_TEST
+
 /* ---- the end of a step --------------------------------------------------------------------------------------------- */
 
 START_TEST(gradient_check)
@@ -1332,6 +1366,7 @@ int main(void)
     tcase_set_timeout(rest, 120);
     tcase_add_loop_test(conv, convolution, 0, N_CONV * N_LOWS);
     tcase_add_loop_test(conv, transposed_convolution, 0, N_DECONV * N_LOWS);
+    tcase_add_loop_test(conv, doubles_and_blocks, 0, N_LOWS);
     tcase_add_loop_test(conv, packing, 0, N_CONV * N_LOWS);
     tcase_add_loop_test(norm, norm_sum, 0, N_NORM * N_LOWS);
     tcase_add_loop_test(norm, same_bytes, 0, N_NORM * N_LOWS);

@@ -320,7 +320,16 @@ START_TEST(terminal_progress_is_one_line)
         ck_assert_int_le(next - c - 1, 59); /* never wraps */
         next += 3;
     }
-    ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 [########"));
+    ck_assert_ptr_nonnull(strstr(shown, "epoch 9/210 100/270  loss "));
+    m.columns = 80; /* the bar gives way to the numbers */
+    stance_meter_step(&m, &e, 1.5);
+    fflush(out);
+    ck_assert_msg(strcmp(shown + shown_size - strlen("  eta 1:02:03\033[K"), "  eta 1:02:03\033[K") == 0, "%s", shown);
+    ck_assert_uint_lt(strlen(strrchr(shown, '\r') + 1), 80 + strlen("\033[K"));
+    m.columns = 100;
+    stance_meter_step(&m, &e, 1.7);
+    fflush(out);
+    ck_assert_msg(strstr(shown, "epoch 9/210 [################      ] 199/270  loss ") != NULL, "%s", strrchr(shown, '\r') + 1);
     stance_meter_say(&m, "AP 0.75");
     ck_assert_ptr_nonnull(strstr(shown, "\nAP 0.75\n"));
     stance_meter_step(&m, &e, 2);

@@ -21,11 +21,15 @@
 static const char *const on_off[] = { "auto", "off", NULL };
 
 struct hrnet {
-    int64_t width, stage1_planes;
+    int64_t                width, stage1_planes, stage1_blocks, blocks;
+    struct stance_list_i64 modules;
 };
 static const struct stance_param hrnet_params[] = {
     STANCE_PARAM_I64(struct hrnet, width, "32", 1, 512, "channels", "width"),
     STANCE_PARAM_I64(struct hrnet, stage1_planes, "64", 1, 512, "channels", "planes"),
+    STANCE_PARAM_I64(struct hrnet, stage1_blocks, "4", 1, 100, "blocks", "bottlenecks"),
+    STANCE_PARAM_LIST_I64(struct hrnet, modules, "[1, 4, 3]", 1, 100, "modules", "of the stages"),
+    STANCE_PARAM_I64(struct hrnet, blocks, "4", 1, 100, "blocks", "basic blocks"),
     STANCE_PARAM_END,
 };
 struct resnet {

@@ -288,6 +288,6 @@ static const struct stance_option options[] = {
 static const struct stance_option *const tables[] = { options, stance_run_options, NULL };
 
 const struct stance_verb stance_verb_bench = {
-    .name = "bench", .summary = "measure speed and memory of a recipe's training step", .arguments = "RECIPE",
+    .name = "bench", .summary = "Measure speed and memory of a recipe's training step", .arguments = "RECIPE",
     .min_args = 1, .max_args = 1, .options = tables, .run = run,
 };

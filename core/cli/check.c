@@ -74,7 +74,7 @@ static int run(const struct stance_command *c, struct stance_error *err)
 static const struct stance_option *const tables[] = { stance_run_options, NULL };
 
 const struct stance_verb stance_verb_check = {
-    .name = "check", .summary = "check a recipe, its plugins and all its data", .arguments = "RECIPE",
+    .name = "check", .summary = "Check a recipe, its plugins and all its data", .arguments = "RECIPE",
     .min_args = 1, .max_args = 1, .options = tables, .run = run,
     .doc = "Decodes every image and names every bad annotation and file by id and reason. Writes nothing.",
 };

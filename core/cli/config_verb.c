@@ -30,6 +30,6 @@ static const struct stance_option options[] = {
 static const struct stance_option *const tables[] = { options, stance_run_options, NULL };
 
 const struct stance_verb stance_verb_config = {
-    .name = "config", .summary = "print a recipe with its bases, overrides and defaults", .arguments = "RECIPE",
+    .name = "config", .summary = "Print a recipe with its bases, overrides and defaults", .arguments = "RECIPE",
     .min_args = 1, .max_args = 1, .options = tables, .run = run,
 };

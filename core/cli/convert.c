@@ -19,6 +19,6 @@ static int run(const struct stance_command *c, struct stance_error *err)
 }
 
 const struct stance_verb stance_verb_convert = {
-    .name = "convert", .summary = "turn a .pth, .pt or .safetensors file into safetensors", .arguments = "IN OUT",
+    .name = "convert", .summary = "Turn a .pth, .pt or .safetensors file into safetensors", .arguments = "IN OUT",
     .min_args = 2, .max_args = 2, .run = run,
 };

@@ -40,6 +40,6 @@ static const struct stance_option options[] = {
 static const struct stance_option *const tables[] = { options, NULL };
 
 const struct stance_verb stance_verb_eval = {
-    .name = "eval", .summary = "score a result file against a ground truth file", .arguments = "GT.json DT.json",
+    .name = "eval", .summary = "Score a result file against a ground truth file", .arguments = "GT.json DT.json",
     .min_args = 2, .max_args = 2, .options = tables, .run = run,
 };

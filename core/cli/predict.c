@@ -279,6 +279,6 @@ static const struct stance_option options[] = {
 static const struct stance_option *const tables[] = { options, stance_run_options, NULL };
 
 const struct stance_verb stance_verb_predict = {
-    .name = "predict", .summary = "find the keypoints on images", .arguments = "RECIPE CKPT IMAGE|DIR...",
+    .name = "predict", .summary = "Find the keypoints on images", .arguments = "RECIPE CKPT IMAGE|DIR...",
     .min_args = 3, .max_args = -1, .options = tables, .run = run,
 };

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "cli/sheet.h"
 #include "eval/results.h"
 #include "eval/summary.h"
 #include "train/evaluate.h"
@@ -40,9 +41,9 @@ static stance_status test(const struct stance_command *c, struct stance_setup *s
     };
     struct stance_step             *step = NULL;
     struct stance_evaluation       *e    = NULL;
-    struct stance_metric            m[STANCE_METRICS_MAX];
+    struct stance_metric            m[STANCE_METRICS_MAX] = { 0 };
     const struct stance_prediction *p;
-    const char                     *out = stance_command_text(c, "out");
+    const char                     *out = stance_command_text(c, "out"), *sheet = stance_command_text(c, "sheet");
     int64_t                         count;
     int                             n = 0;
     stance_status                   status = stance_step_new(&o, &step, err);
@@ -60,6 +61,8 @@ static stance_status test(const struct stance_command *c, struct stance_setup *s
 
         status = stance_results_write(out, STANCE_RESULTS_COCO, &r, err);
     }
+    if (status == STANCE_OK && sheet != NULL)
+        status = stance_sheet_write(sheet, s, p, count, &m[0], err);
     if (status == STANCE_OK)
         print_metrics(m, n, stance_command_has(c, "json"));
     stance_evaluation_free(e);
@@ -84,13 +87,14 @@ static int run(const struct stance_command *c, struct stance_error *err)
 
 static const struct stance_option options[] = {
     { .name = "out", .kind = STANCE_OPTION_TEXT, .argument = "FILE", .doc = "write the results as a COCO result file" },
+    { .name = "sheet", .kind = STANCE_OPTION_TEXT, .argument = "FILE", .doc = "draw twelve of the results into one PNG file" },
     { .name = "json", .kind = STANCE_OPTION_FLAG, .doc = "print one JSON object" },
     { .name = NULL },
 };
 static const struct stance_option *const tables[] = { options, stance_run_options, NULL };
 
 const struct stance_verb stance_verb_test = {
-    .name = "test", .summary = "score a checkpoint on the validation data", .arguments = "RECIPE CKPT",
+    .name = "test", .summary = "Score a checkpoint on the validation data", .arguments = "RECIPE CKPT",
     .min_args = 2, .max_args = 2, .options = tables, .run = run,
     .doc = "CKPT is a checkpoint of stance, or a state dict (.safetensors, .pth) with the published names.",
 };

@@ -350,7 +350,7 @@ static const struct stance_option options[] = {
 static const struct stance_option *const tables[] = { options, stance_run_options, NULL };
 
 const struct stance_verb stance_verb_trace = {
-    .name = "trace", .summary = "write heatmaps, losses, gradients and weights for comparison",
+    .name = "trace", .summary = "Write heatmaps, losses, gradients and weights for comparison",
     .arguments = "RECIPE", .min_args = 1, .max_args = 1, .options = tables,
     .doc = "Trains on one batch at the optimizer's base rate and writes heatmap, losses, grad.<name> of the first "
            "applied step, param.<name>, scales, skipped, eval_heatmap and eval_flip_heatmap.",

@@ -90,7 +90,7 @@ static int run(const struct stance_command *c, struct stance_error *err)
 static const struct stance_option *const tables[] = { stance_run_options, stance_train_options, NULL };
 
 const struct stance_verb stance_verb_train = {
-    .name = "train", .summary = "train a network from a recipe", .arguments = "RECIPE", .min_args = 1, .max_args = 1,
+    .name = "train", .summary = "Train a network from a recipe", .arguments = "RECIPE", .min_args = 1, .max_args = 1,
     .options = tables, .run = run, .signals = signals,
     .doc = "RECIPE is a YAML file or the name of an installed one. Checkpoints and logs go to the work folder "
            "(work_dirs/RECIPE); on SIGINT and SIGTERM a checkpoint is written first, and --resume goes on from it.",

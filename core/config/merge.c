@@ -5,11 +5,13 @@
  * do not set the same key. */
 #include "config.h"
 
+#include "config/recipe.h"
 #include "config/tree.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define DELETE_KEY "_delete_"
 
@@ -206,6 +208,22 @@ static stance_status enter(struct loader *l, const char *path, struct chain *lin
     return STANCE_OK;
 }
 
+/* A bare name that is no file beside the recipe may be that of an installed one; otherwise *path stays.
+ * @return false: no memory */
+static bool installed_recipe(struct stance_config *c, const char *name, char **path)
+{
+    char         *found, *copy;
+    stance_status status = stance_recipe_locate(name, &found, NULL);
+
+    if (status != STANCE_OK)
+        return status != STANCE_ERR_NOMEM;
+    copy = stance_arena_strdup(c->arena, found);
+    if (copy != NULL && strchr(found, '/') != NULL) /* else a file of the current folder */
+        *path = copy;
+    stance_free(found);
+    return copy != NULL;
+}
+
 static stance_status load_base(struct loader *l, const struct chain *link,
                                const struct stance_config_node *name,
                                struct stance_config_node **out, struct stance_error *err)
@@ -226,6 +244,9 @@ static stance_status load_base(struct loader *l, const struct chain *link,
         return short_of_memory(l->c, err);
     memcpy(path, link->name, dir);
     strcpy(path + dir, name->text);
+    if (strchr(name->text, '/') == NULL && access(path, F_OK) != 0
+        && !installed_recipe(l->c, name->text, &path))
+        return short_of_memory(l->c, err);
     status = load_file(l, path, link, out, err);
     if (status == STANCE_ERR_INPUT)
         return stance_error_prefix(err, status, "%s: %s", stance_config_place(name, place),

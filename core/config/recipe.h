@@ -78,6 +78,7 @@ struct stance_recipe_train {
     int64_t batch_size;       /**< samples per process and micro-batch */
     int64_t accumulate;       /**< micro-batches of a window */
     bool    accumulate_flush; /**< end the window with the epoch */
+    bool    accumulate_drop;  /**< leave out the window that the end cuts short */
     double  clip_grad_norm;   /**< NaN: no clipping */
     int     on_skip; /**< enum stance_on_skip: does the schedule go on after a skipped window? */
     int64_t max_consecutive_skips; /**< INT64_MIN: max(25, log2(init_scale / min_scale) + 9) */

@@ -96,6 +96,9 @@ static const struct stance_param train_table[] = {
                      "whose gradients make one step"),
     STANCE_PARAM_BOOL(struct stance_recipe_train, accumulate_flush, "false",
                       "a step at the end of each epoch, with what there is"),
+    STANCE_PARAM_BOOL(struct stance_recipe_train, accumulate_drop, "false",
+                      "no step for the batches left over at the end of the run (accumulate_flush: of "
+                      "each epoch)"),
     STANCE_PARAM_F64_OR_NULL(struct stance_recipe_train, clip_grad_norm, "null", 1e-30, 1e30, "1",
                              "largest L2 norm of the gradient"),
     STANCE_PARAM_ENUM(struct stance_recipe_train, on_skip, "advance", on_skip_words,

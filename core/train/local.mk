@@ -5,3 +5,4 @@ libstance_la_SOURCES += core/train/checkpoint.c core/train/checkpoint.h core/tra
 	core/train/evaluate.h core/train/folder.c core/train/folder.h core/train/pose_text.c \
 	core/train/pose_text.h core/train/run.c core/train/run.h \
 	core/train/setup.c core/train/setup.h core/train/weights.c core/train/weights.h
+libstance_la_SOURCES += core/train/best.c core/train/best.h core/train/launch.c core/train/launch.h

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 512, BAR = 24 };
+enum { LINE_MAX_BYTES = 512, BAR_MIN = 6, BAR_MAX = 24 };
 
 void stance_meter_init(struct stance_meter *m, FILE *out, bool quiet)
 {
@@ -71,24 +71,30 @@ static void add_numbers(char *line, size_t *used, const struct stance_event *e)
 
 static void draw(struct stance_meter *m, const struct stance_event *e)
 {
-    char   line[LINE_MAX_BYTES];
-    size_t used = 0, bar_from, bar_to, room = (size_t)(m->columns > 1 ? m->columns - 1 : 1);
+    char   head[64], tail[LINE_MAX_BYTES], line[LINE_MAX_BYTES];
+    size_t head_len = 0, tail_len = 0, used = 0, bar_to, room = (size_t)(m->columns > 1 ? m->columns - 1 : 1);
     double part = e->iterations > 0 ? (double)e->iteration / (double)e->iterations : 0;
-    int    full = (int)((part < 0 ? 0 : part > 1 ? 1 : part) * BAR + 0.5);
+    int    bar, full;
 
-    add(line, &used, "epoch %" PRId64 "/%" PRId64 " ", e->epoch, e->epochs);
-    bar_from = used;
-    add(line, &used, "[%.*s%.*s]", full, "########################", BAR - full,
-        "                        ");
+    snprintf(head, sizeof head, "epoch %" PRId64 "/%" PRId64 " ", e->epoch, e->epochs);
+    head_len = strlen(head);
+    add(tail, &tail_len, "%" PRId64 "/%" PRId64, e->iteration, e->iterations);
+    add_numbers(tail, &tail_len, e);
+    /* The bar gives way to the numbers. */
+    bar = (int)room - (int)(head_len + tail_len) - 3;
+    bar = bar < BAR_MIN ? 0 : bar > BAR_MAX ? BAR_MAX : bar;
+    full = (int)((part < 0 ? 0 : part > 1 ? 1 : part) * bar + 0.5);
+    add(line, &used, "%s", head);
+    if (bar > 0)
+        add(line, &used, "[%.*s%.*s] ", full, "########################", bar - full, "                        ");
     bar_to = used;
-    add(line, &used, " %3d%% %" PRId64 "/%" PRId64, (int)(part * 100), e->iteration, e->iterations);
-    add_numbers(line, &used, e);
+    add(line, &used, "%s", tail);
     if (used > room)
         used = room;
     /* Return, the line, and clear what a longer one has left behind. */
     if (m->colour && bar_to <= used)
-        fprintf(m->out, "\r%.*s\033[32m%.*s\033[0m%.*s\033[K", (int)bar_from, line,
-                (int)(bar_to - bar_from), line + bar_from, (int)(used - bar_to), line + bar_to);
+        fprintf(m->out, "\r%s\033[32m%.*s\033[0m%.*s\033[K", head, (int)(bar_to - head_len), line + head_len,
+                (int)(used - bar_to), line + bar_to);
     else
         fprintf(m->out, "\r%.*s\033[K", (int)used, line);
     m->open_line = true;

@@ -5,6 +5,8 @@
 
 #include "data/loader.h"
 #include "eval/decode.h"
+#include "step/window.h"
+#include "train/best.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/folder.h"
@@ -46,9 +48,9 @@ struct run {
     int                                input[2][FIELDS_MAX]; /* number of each field's input, per training program */
     int                                n_fields, target, target_weight; /* numbers of fields */
     float                             *heat; /* [batch,K,h,w], for acc_pose */
-    int64_t                            batches, samples; /* of an epoch */
-    int64_t                            end;   /* micro-batches of the whole run */
-    int64_t                            windows; /* in all, for the ETA */
+    struct stance_windows              windows;
+    int64_t                            batches; /* of an epoch */
+    int64_t                            steps; /* in all, for the ETA */
     struct interval                    sum;
     double                             started;
     int64_t                            started_at; /* windows done before this start */
@@ -66,33 +68,6 @@ static double now(void)
 static bool stopped(const struct run *r)
 {
     return r->o->stop != NULL && *r->o->stop;
-}
-
-/* ---- windows ---------------------------------------------------------------------------------- */
-
-static int64_t batch_samples(const struct run *r, int64_t micro)
-{
-    return micro % r->batches == r->batches - 1 ? r->samples - (r->batches - 1) * r->t->batch_size : r->t->batch_size;
-}
-
-/* One past the last micro-batch of the window that holds micro-batch @p micro, of which @p done are done. */
-static int64_t window_end(const struct run *r, int64_t micro, int64_t done)
-{
-    int64_t end = micro - done + r->t->accumulate, epoch_end = (micro / r->batches + 1) * r->batches;
-
-    if (r->t->accumulate_flush && end > epoch_end)
-        end = epoch_end;
-    return end > r->end ? r->end : end;
-}
-
-/* A micro-batch counts in its window by its samples. */
-static double window_weight(const struct run *r, int64_t micro, int64_t done)
-{
-    int64_t total = 0;
-
-    for (int64_t i = micro - done, end = window_end(r, micro, done); i < end; i++)
-        total += batch_samples(r, i);
-    return (double)batch_samples(r, micro) / (double)total;
 }
 
 static double rate(const struct run *r)
@@ -123,7 +98,7 @@ static struct stance_event event(const struct run *r, enum stance_event_kind kin
     return (struct stance_event){
         .size = sizeof(struct stance_event), .kind = kind, .epoch = r->at.epoch + 1, .epochs = r->t->epochs,
         .iteration = r->at.batch, .iterations = r->batches, .step = r->at.iteration,
-        .eta = done > 0 ? spent / (double)done * (double)(r->windows - r->at.iteration) : -1,
+        .eta = done > 0 ? spent / (double)done * (double)(r->steps - r->at.iteration) : -1,
         .scalars = s, .n_scalars = n,
     };
 }
@@ -209,8 +184,7 @@ static bool unsaved(const struct run *r)
 
 static stance_status keep_best(struct run *r, double value, struct stance_error *err)
 {
-    /* Not above NaN, which there is before the first score; an undefined score (-1, NaN) never wins. */
-    if (!(value >= 0) || value <= r->at.best)
+    if (!stance_best_improves(value, r->at.best, stance_best_is_lower(r->t->best.s)))
         return STANCE_OK;
     r->at.best = value;
     snprintf(r->result->best_file, sizeof r->result->best_file, "%.4000s/best_%.60s.safetensors", r->folder.work,
@@ -277,8 +251,8 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
 {
     enum stance_step_program  which = b->count == r->t->batch_size ? STANCE_STEP_BATCH : STANCE_STEP_LAST;
     int64_t                   micro = r->at.epoch * r->batches + r->at.batch;
-    double                    weight = window_weight(r, micro, r->at.micro), lr;
-    bool                      last   = micro + 1 == window_end(r, micro, r->at.micro);
+    double                    weight = stance_windows_weight(&r->windows, micro, r->at.micro), lr;
+    bool                      last   = micro + 1 == stance_windows_end(&r->windows, micro, r->at.micro);
     struct stance_step_result w;
     stance_status             status = fill(r, which, b, err);
 
@@ -329,8 +303,13 @@ static stance_status train_epoch(struct run *r, struct stance_error *err)
         const struct stance_batch *b;
         double        start = now(), loaded;
         int64_t       before = r->at.iteration;
-        stance_status status = stance_loader_next(r->loader, &b, err);
+        stance_status status;
 
+        if (r->at.micro == 0 && stance_windows_dropped(&r->windows, r->at.epoch * r->batches + r->at.batch)) {
+            r->at.batch = r->batches;
+            break;
+        }
+        status = stance_loader_next(r->loader, &b, err);
         if (status != STANCE_OK)
             return status;
         if (b == NULL)
@@ -387,7 +366,7 @@ static stance_status make_step(struct run *r, struct stance_error *err)
     bool                       evaluates = r->t->eval_interval != INT64_MIN;
     struct stance_step_options o = {
         .model = &s->model, .device = s->device, .policy = s->policy, .optimizer = &s->optimizer, .scaler = s->scaler,
-        .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)batch_samples(r, r->batches - 1),
+        .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)stance_windows_samples(&r->windows, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
         .accumulate = r->t->accumulate > 1, .clip = r->t->clip_grad_norm > 0 ? r->t->clip_grad_norm : 0,
@@ -486,7 +465,7 @@ static void warn_of_schedule(struct run *r)
 {
     char text[300];
 
-    if (stance_schedule_warning(r->setup->schedule.plugin, r->setup->schedule.config, r->windows, text, sizeof text))
+    if (stance_schedule_warning(r->setup->schedule.plugin, r->setup->schedule.config, r->steps, text, sizeof text))
         message(r, text);
 }
 
@@ -503,12 +482,17 @@ static stance_status prepare(struct run *r, struct stance_error *err)
     if (status != STANCE_OK)
         return status;
     r->batches = stance_loader_batches(r->loader);
-    r->samples = stance_loader_samples(r->loader);
-    r->end     = r->t->epochs * r->batches;
-    r->windows = r->t->accumulate_flush ? r->t->epochs * ((r->batches + r->t->accumulate - 1) / r->t->accumulate)
-                                        : (r->end + r->t->accumulate - 1) / r->t->accumulate;
-    if (r->t->max_steps != INT64_MIN && r->t->max_steps < r->windows)
-        r->windows = r->t->max_steps;
+    r->windows = (struct stance_windows){
+        .accumulate = r->t->accumulate, .batches = r->batches, .end = r->t->epochs * r->batches,
+        .batch_size = r->t->batch_size, .samples = stance_loader_samples(r->loader),
+        .flush = r->t->accumulate_flush, .drop = r->t->accumulate_drop,
+    };
+    r->steps = stance_windows_count(&r->windows);
+    if (r->steps == 0)
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "train.accumulate_drop: no window of %" PRId64 " batches is full: an "
+                           "epoch has %" PRId64, r->t->accumulate, r->batches);
+    if (r->t->max_steps != INT64_MIN && r->t->max_steps < r->steps)
+        r->steps = r->t->max_steps;
     status = make_step(r, err);
     if (status == STANCE_OK)
         status = find_inputs(r, err);

@@ -103,6 +103,7 @@ struct cpu_typed_passes {
     void (*relu_grad)(const void *dy, const void *y, void *dx, int64_t n);
     void (*loss)(struct cpu_loss *);
     void (*loss_grad)(const struct cpu_loss *);
+    void (*loss_grad_wide)(const struct cpu_loss *); /**< the gradient in binary32 whatever p is */
 };
 
 /** What grad_check learns of a run of gradients: sum of squares, largest magnitude, the first that is not

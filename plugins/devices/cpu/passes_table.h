@@ -32,6 +32,7 @@
     }                                                                                                   \
     static void loss_##s(struct cpu_loss *t) { loss(k, t); }                                            \
     static void loss_grad_##s(const struct cpu_loss *t) { loss_grad(k, g, t); }                         \
+    static void loss_grad_wide_##s(const struct cpu_loss *t) { loss_grad(k, CPU_F32, t); }              \
     static void channel_sum_##s(const void *x, int64_t n, float *sum) { channel_sum(k, x, n, sum); }    \
     static void accumulate_##s(float *sum, const void *x, int64_t n) { accumulate(k, sum, x, n); }
 
@@ -59,7 +60,7 @@ FIRST(wide_bf16, CPU_F32_OF_BF16)
     { .stats = stats_##s, .apply = apply_##s, .reduce = reduce_##s, .gather = gather_##s, .dz = dz_##s, \
       .max_pool = max_pool_##s, .max_pool_grad = max_pool_grad_##s, .upsample = upsample_##s,           \
       .upsample_grad = upsample_grad_##s, .relu = relu_##s, .relu_grad = relu_grad_##s,                 \
-      .loss = loss_##s, .loss_grad = loss_grad_##s }
+      .loss = loss_##s, .loss_grad = loss_grad_##s, .loss_grad_wide = loss_grad_wide_##s }
 #define CONVERT_ROW(s) { convert_##s##_f32, convert_##s##_bf16, convert_##s##_f16 }
 
 const struct cpu_passes PASSES_NAME = {

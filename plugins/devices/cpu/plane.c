@@ -257,22 +257,28 @@ static stance_status launch_mse(struct cpu *cpu, struct cpu_kernel *kernel, cons
     return STANCE_OK;
 }
 
+/* The gradient is of the prediction's type, or still wide: then a cast follows. */
 static bool offer_mse_grad(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
     (void)cpu;
     (void)o;
     return stance_cpu_plain(&q->in[0], STANCE_TYPE_F32) && loss_operands(q->in + 1, q->n_in - 1)
-           && blocked(&q->out[0]) && stance_cpu_gradient(&q->out[0], stance_cpu_typed(&q->in[1]));
+           && blocked(&q->out[0])
+           && (stance_cpu_gradient(&q->out[0], stance_cpu_typed(&q->in[1])) || stance_cpu_gradient(&q->out[0], CPU_F32));
 }
 
 static void mse_grad_unit(void *ctx, int64_t i)
 {
-    struct plane   *p = ctx;
-    struct cpu_loss l = loss_of(p, p->call->in + 1, p->call->n_in - 1, i);
+    struct plane                  *p = ctx;
+    struct cpu_loss                l = loss_of(p, p->call->in + 1, p->call->n_in - 1, i);
+    const struct cpu_typed_passes *pass = &p->cpu->pass->typed[p->typed];
 
     l.dp     = plane_at(p, &p->call->out[0], p->gradient, i);
     l.factor = (float)(2.0 * *(const float *)p->call->in[0].data / (double)stance_elements(&p->call->in[1].shape));
-    p->cpu->pass->typed[p->typed].loss_grad(&l);
+    if (p->gradient == CPU_F32)
+        pass->loss_grad_wide(&l);
+    else
+        pass->loss_grad(&l);
 }
 
 static stance_status launch_mse_grad(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
@@ -280,7 +286,7 @@ static stance_status launch_mse_grad(struct cpu *cpu, struct cpu_kernel *kernel,
     struct plane p = { .cpu = cpu, .call = call, .typed = stance_cpu_typed(&call->in[1]) };
 
     (void)kernel;
-    p.gradient = gradient_of(p.typed);
+    stance_cpu_kind(&call->out[0], &p.gradient);
     stance_cpu_parallel(cpu, planes(cpu, &call->in[1]), mse_grad_unit, &p);
     return STANCE_OK;
 }

@@ -153,8 +153,7 @@ bool stance_cpu_can_reorder(const struct cpu *cpu, const struct stance_tensor *t
         return false;
     if (to->layout != CPU_BLOCKED && from->layout != CPU_BLOCKED)
         return true;
-    return !wide(to) && !wide(from)
-           && (to->layout == from->layout || to->layout == CPU_PLAIN || from->layout == CPU_PLAIN);
+    return to->layout == from->layout || to->layout == CPU_PLAIN || from->layout == CPU_PLAIN;
 }
 
 static void double_convert(const struct stance_tensor *to, const struct stance_tensor *from)
@@ -163,6 +162,25 @@ static void double_convert(const struct stance_tensor *to, const struct stance_t
 
     for (int64_t i = 0; i < n; i++)
         put(to, i, get(from, i));
+}
+
+/* Plain doubles to or from blocks; padding channels are zeroed. */
+static void double_blocks(const struct cpu *cpu, const struct stance_tensor *to, const struct stance_tensor *from)
+{
+    const int64_t *d = to->shape.dim;
+    int64_t        lanes = cpu->lanes, blocks = stance_cpu_round_up(d[1], lanes) / lanes, n = d[2] * d[3];
+
+    if (to->layout == CPU_BLOCKED)
+        memset(to->data, 0, (size_t)(d[0] * blocks * lanes * n) * stance_type_size(to->stored));
+    for (int64_t i = 0; i < d[0] * d[1]; i++) {
+        int64_t row = (i / d[1] * blocks + i % d[1] / lanes) * n * lanes + i % d[1] % lanes;
+
+        for (int64_t p = 0; p < n; p++)
+            if (to->layout == CPU_BLOCKED)
+                put(to, row + p * lanes, get(from, i * n + p));
+            else
+                put(to, i * n + p, get(from, row + p * lanes));
+    }
 }
 
 stance_status stance_cpu_reorder(struct cpu *cpu, const struct stance_tensor *to, const struct stance_tensor *from,
@@ -190,6 +208,10 @@ stance_status stance_cpu_reorder(struct cpu *cpu, const struct stance_tensor *to
         if (w.to_layout != NULL && w.to_layout->elements != stance_elements(&to->shape))
             memset(to->data, 0, (size_t)w.to_layout->elements * stance_type_size(to->stored));
         stance_cpu_parallel(cpu, to->shape.dim[0], weights_unit, &w);
+        return STANCE_OK;
+    }
+    if (wide(to) || wide(from)) {
+        double_blocks(cpu, to, from);
         return STANCE_OK;
     }
     stance_cpu_kind(to, &tk);
