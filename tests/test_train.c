@@ -139,7 +139,7 @@ START_TEST(resumed_run_is_the_undisturbed_one)
 
         if (strncmp(e->d_name, "step_", 5) != 0 || strcmp(e->d_name, last) == 0)
             continue;
-        if (atol(e->d_name + 5) > 6 && atol(e->d_name + 5) % 4 != 0)
+        if (atol(e->d_name + 5) > 3 && atol(e->d_name + 5) % 5 != 0)
             continue; /* enough of them */
         snprintf(from, sizeof from, "whole/%.250s", e->d_name);
         meta = metadata(from);
@@ -169,6 +169,27 @@ START_TEST(resumed_run_is_the_undisturbed_one)
         same_file(a, b, "in parts");
     }
     printf("%s: resumed from %d checkpoints, %d of them inside a window\n", runs[_i].label, tried, inside);
+}
+END_TEST
+
+/* Ended between the checkpoint of the last step and the end of its epoch: that end is still to come, and to
+ * be kept, though no step is left to do. */
+START_TEST(end_of_the_epoch_is_made_up_for)
+{
+    const char *options = "--quiet --set train.checkpoint.epochs=null --set train.checkpoint.steps=1";
+    json_t     *meta;
+
+    TRAIN_OK("train r.yaml --work-dir three --device %s %s", device, options);
+    TRAIN_OK("train r.yaml --work-dir two --device %s %s --epochs 2", device, options);
+    meta = metadata("three/step_12.safetensors");
+    ck_assert_str_eq(text_of(meta, "stance.batch"), "6");
+    json_decref(meta);
+    TRAIN_OK("train r.yaml --work-dir late --device %s %s --epochs 2 --resume=three/step_12.safetensors", device, options);
+    same_file("two/step_12.safetensors", "late/step_12.safetensors", "end of the epoch");
+    /* And once more there is nothing to do, nor to write. */
+    ck_assert_int_eq(program_shell("rm %s/late/last_checkpoint", program_folder), 0);
+    TRAIN_OK("train r.yaml --work-dir late --device %s %s --epochs 2 --resume", device, options);
+    ck_assert_int_ne(access(program_path("late/last_checkpoint"), F_OK), 0);
 }
 END_TEST
 
@@ -737,6 +758,7 @@ int main(void)
     tcase_add_checked_fixture(tc, start, program_stop);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, resumed_run_is_the_undisturbed_one, 0, RUNS);
+    tcase_add_test(tc, end_of_the_epoch_is_made_up_for);
     tcase_add_test(tc, killed_run_ends_with_the_same_bytes);
     tcase_add_loop_test(tc, signal_leaves_a_checkpoint, 0, 2);
     tcase_add_test(tc, damaged_and_foreign_files_are_passed_over);

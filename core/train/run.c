@@ -44,7 +44,7 @@ struct run {
     struct logger                      loggers[LOGGERS_MAX];
     int                                n_loggers;
     struct stance_meter                meter;
-    struct stance_position             at;
+    struct stance_position             at, saved; /* saved: of the newest checkpoint; epoch -1: none */
     int                                input[2][FIELDS_MAX]; /* number of each field's input, per training program */
     int                                n_fields, target, target_weight; /* numbers of fields */
     float                             *heat; /* [batch,K,h,w], for acc_pose */
@@ -171,7 +171,15 @@ static stance_status save(struct run *r, struct stance_error *err)
     if (r->setup->recipe->checkpoint.keep != INT64_MIN)
         stance_checkpoint_prune(r->folder.work, r->setup->recipe->checkpoint.keep);
     snprintf(r->result->last, sizeof r->result->last, "%.4095s", path);
+    r->saved = r->at;
     return STANCE_OK;
+}
+
+/* Whether the newest checkpoint is behind the run: also by an evaluation, or the end of an epoch, alone. */
+static bool unsaved(const struct run *r)
+{
+    return r->at.epoch != r->saved.epoch || r->at.batch != r->saved.batch || r->at.iteration != r->saved.iteration
+           || r->at.micro != r->saved.micro || (r->at.best != r->saved.best && !isnan(r->at.best));
 }
 
 static stance_status keep_best(struct run *r, double value, struct stance_error *err)
@@ -343,7 +351,7 @@ static stance_status loop(struct run *r, struct stance_error *err)
     }
     if (status == STANCE_ERR_INTERRUPTED && stopped(r))
         status = STANCE_OK; /* within an evaluation; told below, after the checkpoint */
-    if (status == STANCE_OK && (r->at.iteration > r->started_at || r->at.micro > 0))
+    if (status == STANCE_OK && unsaved(r))
         status = save(r, err);
     if (status == STANCE_OK && stopped(r))
         status = STANCE_FAIL(err, STANCE_ERR_INTERRUPTED, "stopped by a signal; checkpoint %s", r->result->last);
@@ -445,6 +453,8 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
         snprintf(text, sizeof text, "resumed from %.4000s at step %" PRId64, found != NULL ? found : r->o->resume_from,
                  r->at.iteration);
         message(r, text);
+        r->saved = r->at;
+        snprintf(r->result->last, sizeof r->result->last, "%.4095s", found != NULL ? found : r->o->resume_from);
     }
     stance_free(found);
     return status;
@@ -500,7 +510,7 @@ static stance_status prepare(struct run *r, struct stance_error *err)
 stance_status stance_train(struct stance_setup *setup, const struct stance_train_options *o,
                            struct stance_train_result *result, struct stance_error *err)
 {
-    struct run    r = { .setup = setup, .o = o, .t = &setup->recipe->train, .at = { .best = NAN }, .result = result };
+    struct run    r = { .setup = setup, .o = o, .t = &setup->recipe->train, .at = { .best = NAN }, .saved = { .epoch = -1 }, .result = result };
     struct stance_event e;
     stance_status status;
 
