@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/fault.h tests/runner.h
 TEST_LIBS = libstance.la $(CHECK_LIBS)
-STANCE_SHARED = $(abs_top_srcdir)/../shared
 AM_TESTS_ENVIRONMENT = \
 	STANCE_PLUGIN_PATH=$(abs_builddir)/backbones:$(abs_builddir)/heads:$(abs_builddir)/losses:$(abs_builddir)/scalers:$(abs_builddir)/plugins/devices:$(abs_builddir)/plugins/ops:$(abs_builddir)/plugins/optimizers:$(abs_builddir)/plugins/schedules:$(abs_builddir)/plugins/datasets:$(abs_builddir)/plugins/tasks:$(abs_builddir)/plugins/loggers:$(abs_builddir)/tests; export STANCE_PLUGIN_PATH; \
-	STANCE_SHARED="$${STANCE_SHARED:-$(STANCE_SHARED)}"; export STANCE_SHARED; \
+	STANCE_SHARED="$${STANCE_SHARED:-$(abs_top_srcdir)/../shared}"; export STANCE_SHARED; \
 	STANCE_PROGRAM=$(abs_builddir)/stance; export STANCE_PROGRAM; \
 	STANCE_SRCDIR=$(abs_top_srcdir); export STANCE_SRCDIR; \
 	CC='$(CC)'; export CC; \

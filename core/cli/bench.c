@@ -186,11 +186,11 @@ static int print_json(const struct bench *b, bool profile, struct stance_error *
     for (int64_t i = 0; i < b->steps && list != NULL; i++)
         json_array_append_new(list, json_real(b->ms[i]));
     root = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:o, s:I}", "images_per_second",
-                     stance_json_f64(1e3 * b->batch / median(b->ms, b->steps)), "step_ms", list, "arena_bytes",
+                     stance_json_finite(1e3 * b->batch / median(b->ms, b->steps)), "step_ms", list, "arena_bytes",
                      (json_int_t)size.arena, "arena_lower_bound_bytes", (json_int_t)size.arena_bound, "peak_rss_bytes",
                      (json_int_t)peak_bytes(), "parameters", (json_int_t)stance_store_parameters(stance_step_store(b->step)),
                      "device", b->setup.recipe->device.name, "precision", stance_policy_word(b->setup.policy), "batch_size",
-                     (json_int_t)b->batch, "loader_images_per_second", stance_json_f64(b->loader), "launches",
+                     (json_int_t)b->batch, "loader_images_per_second", stance_json_finite(b->loader), "launches",
                      (json_int_t)size.launches);
     if (root != NULL && profile) {
         part = json_array();

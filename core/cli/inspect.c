@@ -160,8 +160,8 @@ static json_t *params_json(const struct stance_param *table)
                         stance_json_text(p->name), "type", stance_json_text(type_word(p)),
                         "default", stance_json_text(p->dflt), "nullable",
                         (p->flags & STANCE_PARAM_NULLABLE) != 0, "min",
-                        has_range(p) ? stance_json_f64(p->min) : json_null(), "max",
-                        has_range(p) ? stance_json_f64(p->max) : json_null(), "choices", choices,
+                        has_range(p) ? stance_json_finite(p->min) : json_null(), "max",
+                        has_range(p) ? stance_json_finite(p->max) : json_null(), "choices", choices,
                         "unit", stance_json_text(p->unit), "doc", stance_json_text(p->doc));
         if (json_array_append_new(list, row) != 0) {
             json_decref(list);

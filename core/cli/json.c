@@ -30,7 +30,7 @@ json_t *stance_json_text(const char *text)
     return json;
 }
 
-json_t *stance_json_f64(double v)
+json_t *stance_json_finite(double v)
 {
     return isfinite(v) ? json_real(v) : json_null();
 }

@@ -11,7 +11,7 @@
 /** A string, or null for NULL; bytes that are not UTF-8 (file names may have them) become '?'. */
 json_t *stance_json_text(const char *text);
 /** A number, or null where it is not finite. */
-json_t *stance_json_f64(double v);
+json_t *stance_json_finite(double v);
 
 /** Prints @p root on stdout, doubles with 17 digits, and gives it back; @p root may be NULL (memory
  *  was short while it was made). @return 0, or STANCE_FAILED with the reason */
