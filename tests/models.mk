@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-stance_tests += tests/test_models tests/test_optimizers tests/test_synthetic
+stance_tests += tests/test_optimizers tests/test_synthetic
+if SHARED_PLUGINS
+# Opens plugin files.
+stance_tests += tests/test_models
+endif
 tests_test_models_LDFLAGS =
 tests_test_models_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_test_models_LDADD = $(LDADD) $(JANSSON_LIBS)
