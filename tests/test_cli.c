@@ -249,6 +249,10 @@ START_TEST(program_is_light)
         SKIP("libraries of the program: the plugins are part of it");
         return;
     }
+    if (getenv("STANCE_SANITIZED") != NULL && strcmp(getenv("STANCE_SANITIZED"), "yes") == 0) {
+        SKIP("libraries of the program: a build with sanitizers has theirs");
+        return;
+    }
     if (system("ldd --version > /dev/null 2>&1") != 0) {
         SKIP("libraries of the program: no ldd");
         return;
