@@ -524,6 +524,8 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     LTDL_SET_PRELOADED_SYMBOLS();
+    /* Cases ask for more threads than there may be cores; those that spin keep others from work. */
+    setenv("OMP_WAIT_POLICY", "passive", 0);
     if (argc == 3 && strcmp(argv[1], "--here") == 0)
         return run_here(argv[2]);
     if (argc < 2) {
