@@ -249,11 +249,14 @@ START_TEST(program_is_light)
         SKIP("libraries of the program: no ldd");
         return;
     }
-    /* In the build folder the program may be libtool's wrapper: then the real one is in .libs. */
-    snprintf(command, sizeof command,
-             "d=$(dirname '%s'); p=$d/.libs/stance; test -e $p || p='%s'; LD_LIBRARY_PATH=$d/.libs "
-             "ldd $p > %s/out",
-             program, program, folder);
+    /* Here the program is libtool's wrapper, the real one is in .libs; but for --disable-shared. */
+    snprintf(command, sizeof command, "test -e $(dirname '%s')/.libs/stance", program);
+    if (system(command) != 0) {
+        SKIP("libraries of the program: its plugins are built in");
+        return;
+    }
+    snprintf(command, sizeof command, "d=$(dirname '%s'); LD_LIBRARY_PATH=$d/.libs ldd $d/.libs/stance > %s/out", program,
+             folder);
     ck_assert_int_eq(system(command), 0);
     slurp("out", out, sizeof out);
     ck_assert_ptr_nonnull(strstr(out, "libc.so"));

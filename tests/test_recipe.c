@@ -1094,6 +1094,7 @@ int main(void)
     Suite *suite = suite_create("recipe");
     TCase *tc    = tcase_create("all");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_test(tc, defaults_are_those_of_the_contract);
     tcase_add_test(tc, plugins_by_name_by_mapping_and_by_text);
