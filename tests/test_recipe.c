@@ -1054,6 +1054,7 @@ START_TEST(shortage_of_memory)
     path = file("recipe.yaml", "_base_: base.yaml\ndata: {info: info.yaml, train: {annotations: "
                                "a.json}}\nmodel: {pretrained: w.pth}\n"
                                "fp16: {loss_scale: {scale_factor: 3}}\n");
+    ck_assert_ptr_nonnull(open_plugin("schedule", "step")); /* what is opened first is not the recipe's */
     for (n = 0; status != STANCE_OK; n++) {
         struct stance_recipe *r    = NULL;
         struct stance_error   err  = STANCE_ERROR_INIT;
