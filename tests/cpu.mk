@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_DNNL
-if SHARED_PLUGINS
-# Opens the plugin's file.
 stance_tests += tests/test_cpu
 endif
-endif
-tests_test_cpu_LDFLAGS =
+tests_test_cpu_LDFLAGS = $(PLUGINS_DLOPEN)
+tests_test_cpu_LDADD = $(LDADD) $(LTDL_LIBS)
+tests_test_cpu_DEPENDENCIES = $(PLUGINS_NEED)

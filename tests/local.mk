@@ -18,6 +18,10 @@ AM_TESTS_ENVIRONMENT = OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}"; export OMP_NUM_
 # A test program is two lines: its name here, and NAME_LDFLAGS = to undo the flags of plugins. Its
 # source is tests/NAME.c.
 LDADD = $(TEST_LIBS)
+# Of a test that opens plugins: in a --disable-shared build they are part of it. Its main() begins with
+# LTDL_SET_PRELOADED_SYMBOLS().
+PLUGINS_DLOPEN = $(plugin_LTLIBRARIES:%=-dlopen %)
+PLUGINS_NEED = libstance.la $(plugin_LTLIBRARIES)
 stance_tests = tests/test_base
 tests_test_base_LDFLAGS =
 if HAVE_CHECK

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-stance_tests += tests/test_optimizers tests/test_synthetic
-if SHARED_PLUGINS
-# Opens plugin files.
-stance_tests += tests/test_models
-endif
-tests_test_models_LDFLAGS =
+stance_tests += tests/test_models tests/test_optimizers tests/test_synthetic
+tests_test_models_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_models_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-tests_test_models_LDADD = $(LDADD) $(JANSSON_LIBS)
+tests_test_models_LDADD = $(LDADD) $(JANSSON_LIBS) $(LTDL_LIBS)
+tests_test_models_DEPENDENCIES = $(PLUGINS_NEED)
 tests_test_optimizers_LDFLAGS =
 tests_test_optimizers_SOURCES = tests/test_optimizers.c plugins/optimizers/optimizer_adam.c \
 	plugins/optimizers/optimizer_adamw.c plugins/optimizers/optimizer_sgd.c

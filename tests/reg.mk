@@ -5,17 +5,17 @@ tests_test_registry_LDFLAGS =
 tests_test_registry_CPPFLAGS = $(AM_CPPFLAGS) -DTEST_CC='"$(CC)"' -DBROKEN_DIR='"$(abs_builddir)/tests/broken"'
 tests_test_registry_LDADD = $(LDADD) $(LTDL_LIBS)
 # The plugins are part of these programs in a --disable-shared build.
-tests_test_plugins_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_test_plugins_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_plugins_LDADD = $(LDADD) $(LTDL_LIBS)
-tests_test_plugins_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
-tests_test_scaler_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_test_plugins_DEPENDENCIES = $(PLUGINS_NEED)
+tests_test_scaler_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_scaler_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS)
 tests_test_scaler_LDADD = $(LDADD) $(JANSSON_LIBS) $(YAML_LIBS) $(LTDL_LIBS)
-tests_test_scaler_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
-tests_test_loggers_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_test_scaler_DEPENDENCIES = $(PLUGINS_NEED)
+tests_test_loggers_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_loggers_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_test_loggers_LDADD = $(LDADD) $(JANSSON_LIBS) $(LTDL_LIBS)
-tests_test_loggers_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
+tests_test_loggers_DEPENDENCIES = $(PLUGINS_NEED)
 tests_test_cli_LDFLAGS =
 tests_test_cli_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) -DTEST_CC='"$(CC)"'
 tests_test_cli_LDADD = $(LDADD) $(JANSSON_LIBS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/program.h tests/step_run.h tests/small_graph.h tests/kill_test.sh
 # The plugins are part of these programs in a --disable-shared build.
-RUNS_DLOPEN = $(plugin_LTLIBRARIES:%=-dlopen %)
+RUNS_DLOPEN = $(PLUGINS_DLOPEN)
 RUNS_LIBS = $(LDADD) $(JANSSON_LIBS) $(LTDL_LIBS)
-RUNS_NEED = libstance.la $(plugin_LTLIBRARIES)
+RUNS_NEED = $(PLUGINS_NEED)
 stance_tests += tests/test_golden
 tests_test_golden_LDFLAGS = $(RUNS_DLOPEN)
 tests_test_golden_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -1361,6 +1361,7 @@ int main(void)
     Suite *suite = suite_create("cpu");
     TCase *conv = tcase_create("convolution"), *norm = tcase_create("norm"), *rest = tcase_create("rest");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_set_timeout(conv, 120);
     tcase_set_timeout(norm, 120);
     tcase_set_timeout(rest, 120);

@@ -500,6 +500,7 @@ int main(void)
     Suite *s = suite_create("dataset");
     TCase *t = tcase_create("coco");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, cases);
     tcase_add_loop_test(t, real_sets, 0, (int)(sizeof sets / sizeof *sets));

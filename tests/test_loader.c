@@ -518,6 +518,7 @@ int main(void)
     Suite *s = suite_create("loader");
     TCase *t = tcase_create("loader");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_test(t, order_does_not_depend_on_workers);
     tcase_add_test(t, ranks);
     tcase_add_loop_test(t, drop_last, 0, 3);

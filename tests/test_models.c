@@ -369,6 +369,7 @@ int main(void)
     Suite *s = suite_create("models");
     TCase *t = tcase_create("models");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_unchecked_fixture(t, open_registry, close_registry);
     tcase_add_loop_test(t, names_and_shapes_are_the_published_ones, 0, 6);
     tcase_add_loop_test(t, parameter_counts, 0, sizeof real / sizeof real[0]);

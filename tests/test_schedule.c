@@ -232,6 +232,7 @@ int main(void)
     Suite *suite = suite_create("schedule");
     TCase *tc    = tcase_create("all");
 
+    LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_test(tc, golden_rates);
     tcase_add_test(tc, published_recipe);
     tcase_add_loop_test(tc, shared_cases, 0, 3);

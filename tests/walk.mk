@@ -8,9 +8,9 @@ tests_walk_cases_SOURCES = tests/cases/walk.c tests/cases/walk.h tests/cases/exp
 	tests/cases/do_plugins.c tests/cases/do_pose.c tests/cases/do_trace.c tests/cases/do_train.c tests/case_schema.c tests/case_schema.h
 tests_walk_cases_CPPFLAGS = $(AM_CPPFLAGS) -DWALK_CC='"$(CC)"'
 # The plugins are part of it in a --disable-shared build.
-tests_walk_cases_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_walk_cases_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_walk_cases_LDADD = libstance.la $(LTDL_LIBS)
-tests_walk_cases_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
+tests_walk_cases_DEPENDENCIES = $(PLUGINS_NEED)
 
 check-cases: all tests/walk_cases
 	@test -n "$(CASES)" || { echo "usage: make check-cases CASES=DIR" >&2; exit 2; }
@@ -18,8 +18,8 @@ check-cases: all tests/walk_cases
 .PHONY: check-cases
 
 stance_tests += tests/test_window tests/test_launch tests/test_cases
-tests_test_window_LDFLAGS = $(plugin_LTLIBRARIES:%=-dlopen %)
+tests_test_window_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_window_LDADD = $(LDADD) $(LTDL_LIBS)
-tests_test_window_DEPENDENCIES = libstance.la $(plugin_LTLIBRARIES)
+tests_test_window_DEPENDENCIES = $(PLUGINS_NEED)
 tests_test_launch_LDFLAGS =
 tests_test_cases_LDFLAGS =
