@@ -75,7 +75,8 @@ struct stance_device_ops {
     stance_status (*launch)(void *state, void *kernel, const struct stance_call *call);
 
     /** Converts between forms, synchronously: *to is filled from *from (same shape). Either side may
-     *  be host memory in the plain layout. Padding of the device's layouts is zeroed. */
+     *  be host memory in the plain layout; numbers there are binary32 or binary64 whatever the device
+     *  stores. Padding of the device's layouts is zeroed. */
     stance_status (*reorder)(void *state, const struct stance_tensor *to,
                              const struct stance_tensor *from, struct stance_error *err);
     /** Waits for everything launched. NULL: launches are synchronous. */

@@ -50,32 +50,29 @@ struct stance_param {
  * writing a double over an int at run time. */
 #define STANCE_FIELD(T, field, ctype) _Generic(((T *)0)->field, ctype: offsetof(T, field))
 
-#define STANCE_PARAM_FIELD(T, field_, ctype, type_, flags_, dflt_, min_, max_, choices_, unit_, doc_)      \
-    { .name = #field_, .type = (type_), .flags = (flags_), .offset = STANCE_FIELD(T, field_, ctype),      \
+/** Any row: also one that is called otherwise than its field. */
+#define STANCE_PARAM_ROW(key, T, field_, ctype, type_, flags_, dflt_, min_, max_, choices_, unit_, doc_)     \
+    { .name = (key), .type = (type_), .flags = (flags_), .offset = STANCE_FIELD(T, field_, ctype),         \
       .dflt = (dflt_), .min = (min_), .max = (max_), .choices = (choices_), .unit = (unit_), .doc = (doc_) }
 
 #define STANCE_PARAM_BOOL(T, field, dflt, doc) \
-    STANCE_PARAM_FIELD(T, field, bool, STANCE_PARAM_TYPE_BOOL, 0, dflt, 0, 1, NULL, "", doc)
+    STANCE_PARAM_ROW(#field, T, field, bool, STANCE_PARAM_TYPE_BOOL, 0, dflt, 0, 1, NULL, "", doc)
 #define STANCE_PARAM_I64(T, field, dflt, min, max, unit, doc) \
-    STANCE_PARAM_FIELD(T, field, int64_t, STANCE_PARAM_TYPE_I64, 0, dflt, min, max, NULL, unit, doc)
+    STANCE_PARAM_ROW(#field, T, field, int64_t, STANCE_PARAM_TYPE_I64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_F64(T, field, dflt, min, max, unit, doc) \
-    STANCE_PARAM_FIELD(T, field, double, STANCE_PARAM_TYPE_F64, 0, dflt, min, max, NULL, unit, doc)
-#define STANCE_PARAM_I64_OR_NULL(T, field, dflt, min, max, unit, doc)                                    \
-    STANCE_PARAM_FIELD(T, field, int64_t, STANCE_PARAM_TYPE_I64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL, \
-                       unit, doc)
-#define STANCE_PARAM_F64_OR_NULL(T, field, dflt, min, max, unit, doc)                                    \
-    STANCE_PARAM_FIELD(T, field, double, STANCE_PARAM_TYPE_F64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL,  \
-                       unit, doc)
+    STANCE_PARAM_ROW(#field, T, field, double, STANCE_PARAM_TYPE_F64, 0, dflt, min, max, NULL, unit, doc)
+#define STANCE_PARAM_I64_OR_NULL(T, field, dflt, min, max, unit, doc) \
+    STANCE_PARAM_ROW(#field, T, field, int64_t, STANCE_PARAM_TYPE_I64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL, unit, doc)
+#define STANCE_PARAM_F64_OR_NULL(T, field, dflt, min, max, unit, doc) \
+    STANCE_PARAM_ROW(#field, T, field, double, STANCE_PARAM_TYPE_F64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_ENUM(T, field, dflt, choices, doc) \
-    STANCE_PARAM_FIELD(T, field, int, STANCE_PARAM_TYPE_ENUM, 0, dflt, 0, 0, choices, "", doc)
+    STANCE_PARAM_ROW(#field, T, field, int, STANCE_PARAM_TYPE_ENUM, 0, dflt, 0, 0, choices, "", doc)
 #define STANCE_PARAM_TEXT(T, field, dflt, doc) \
-    STANCE_PARAM_FIELD(T, field, struct stance_text, STANCE_PARAM_TYPE_TEXT, 0, dflt, 0, 0, NULL, "", doc)
-#define STANCE_PARAM_LIST_I64(T, field, dflt, min, max, unit, doc)                                     \
-    STANCE_PARAM_FIELD(T, field, struct stance_list_i64, STANCE_PARAM_TYPE_LIST_I64, 0, dflt, min, max, NULL, \
-                       unit, doc)
-#define STANCE_PARAM_LIST_F64(T, field, dflt, min, max, unit, doc)                                     \
-    STANCE_PARAM_FIELD(T, field, struct stance_list_f64, STANCE_PARAM_TYPE_LIST_F64, 0, dflt, min, max, NULL, \
-                       unit, doc)
+    STANCE_PARAM_ROW(#field, T, field, struct stance_text, STANCE_PARAM_TYPE_TEXT, 0, dflt, 0, 0, NULL, "", doc)
+#define STANCE_PARAM_LIST_I64(T, field, dflt, min, max, unit, doc) \
+    STANCE_PARAM_ROW(#field, T, field, struct stance_list_i64, STANCE_PARAM_TYPE_LIST_I64, 0, dflt, min, max, NULL, unit, doc)
+#define STANCE_PARAM_LIST_F64(T, field, dflt, min, max, unit, doc) \
+    STANCE_PARAM_ROW(#field, T, field, struct stance_list_f64, STANCE_PARAM_TYPE_LIST_F64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_END { .name = NULL }
 
 /** Fills @p config with the defaults of @p table (NULL: nothing to set).

@@ -97,9 +97,10 @@ enum stance_want { STANCE_WANT_MAX_ABS = 1 };
 struct stance_scaler_ops {
     size_t                     size;
     size_t                     state_size; /**< zeroed bytes that the core keeps */
-    const struct stance_param *state;      /**< table over the state: saved, restored and compared by the core */
+    const struct stance_param *state;      /**< table over the state, which starts with its defaults: saved,
+                                                restored and compared by the core */
     uint32_t                   wants;      /**< STANCE_WANT_... */
-    /** Optional: first state of a fresh run. */
+    /** Optional: first state of a fresh run, where it depends on the settings. */
     void (*start)(void *state, const void *config);
     /** S of the coming window: finite, > 0, binary32. */
     float (*scale)(const void *state, const void *config);
