@@ -36,6 +36,7 @@ void stance_store_free(struct stance_store *s)
     for (int b = 0; b < STANCE_BANK_COUNT; b++) {
         give_back(s, s->bank[b], s->bytes[b]);
         give_back(s, s->committed[b], s->bytes[b]);
+        give_back(s, s->average[b], s->bytes[b]);
     }
     give_back(s, s->gradient, s->bytes[STANCE_BANK_PARAM]);
     for (int i = 0; i < STANCE_SLOTS_MAX; i++)
@@ -133,6 +134,10 @@ stance_status stance_store_lay_out(struct stance_store *s, int slots, struct sta
     status = slots < 0 ? STANCE_OK : take(s, s->bytes[STANCE_BANK_PARAM], &s->gradient, err);
     for (int i = 0; i < s->n_slots && status == STANCE_OK; i++)
         status = take(s, s->bytes[STANCE_BANK_PARAM], &s->slot[i], err);
+    if (status == STANCE_OK && s->averages)
+        status = take(s, s->bytes[STANCE_BANK_PARAM], &s->average[STANCE_BANK_PARAM], err);
+    if (status == STANCE_OK && s->averages && s->averages_states)
+        status = take(s, s->bytes[STANCE_BANK_STATE], &s->average[STANCE_BANK_STATE], err);
     if (status == STANCE_OK)
         status = take(s, sizeof *s->control, &control, err);
     if (status != STANCE_OK)
@@ -215,6 +220,7 @@ struct stance_tensor stance_store_tensor(const struct stance_store *s, size_t se
     char *base = array == STANCE_ARRAY_MASTER      ? s->bank[t->bank]
                  : array == STANCE_ARRAY_COMMITTED ? s->committed[t->bank]
                  : array == STANCE_ARRAY_GRADIENT  ? s->gradient
+                 : array == STANCE_ARRAY_AVERAGE   ? s->average[t->bank]
                                                    : s->slot[array - STANCE_ARRAY_SLOT];
 
     x.data = base != NULL ? base + t->offset : NULL;

@@ -48,7 +48,8 @@ OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
     control->update.skip   = first_bad >= 0;
     control->update.factor = inverse;
     if (first_bad < 0 && control->clip > 0) {
-        double coefficient = control->clip / (sqrt(squares) + 1e-6); /* 1e-6: torch.nn.utils.clip_grad_norm_ */
+        double norm        = control->clip_inf ? max : sqrt(squares);
+        double coefficient = control->clip / (norm + 1e-6); /* 1e-6: torch.nn.utils.clip_grad_norm_ */
 
         if (coefficient < 1)
             control->update.factor = inverse * coefficient;

@@ -131,6 +131,9 @@ struct cpu_passes {
      *  places index[r * lanes ..] of from. */
     void (*pack[CPU_KIND_COUNT])(void *to, const float *from, const int32_t *segment, const int32_t *index);
     struct cpu_check (*check)(const float *g, int64_t n);
+    /** out = g within [-limit, limit]; out = average + take (value - average). */
+    void (*clip)(float limit, const float *g, float *out, int64_t n);
+    void (*ema)(float take, const float *average, const float *value, float *out, int64_t n);
     /** Arrays are (master, moment, second moment) and (master, buffer): read from in, written to out. */
     void (*adam)(const struct cpu_adam *, const float *g, const float *const *in, float *const *out, int64_t n);
     void (*sgd)(const struct cpu_sgd *, const float *g, const float *const *in, float *const *out, int64_t n);

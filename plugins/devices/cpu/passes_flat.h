@@ -87,6 +87,38 @@ static struct cpu_check check(const float *g, int64_t n)
     return r;
 }
 
+static void clip(float limit, const float *g, float *out, int64_t n)
+{
+    vec high = vec_set(limit), low = vec_set(-limit);
+
+    for (int64_t i = 0; i < n; i += LANES) {
+        bool some = n - i < LANES;
+        vec  v    = vec_max(low, vec_min(high, some ? vec_load_some(CPU_F32, g, i, n - i) : vec_load_f32(g + i)));
+
+        if (some)
+            vec_store_some(CPU_F32, out, i, n - i, v);
+        else
+            vec_store_f32(out + i, v);
+    }
+}
+
+static void ema(float take, const float *average, const float *value, float *out, int64_t n)
+{
+    vec t = vec_set(take);
+
+    for (int64_t i = 0; i < n; i += LANES) {
+        bool some = n - i < LANES;
+        vec  a    = some ? vec_load_some(CPU_F32, average, i, n - i) : vec_load_f32(average + i);
+        vec  v    = some ? vec_load_some(CPU_F32, value, i, n - i) : vec_load_f32(value + i);
+
+        v = vec_fma(t, vec_sub(v, a), a);
+        if (some)
+            vec_store_some(CPU_F32, out, i, n - i, v);
+        else
+            vec_store_f32(out + i, v);
+    }
+}
+
 INLINE void adam_some(const struct cpu_adam *a, vec g, vec *p, vec *m, vec *v)
 {
     g  = vec_fma(vec_set(a->l2), *p, vec_mul(g, vec_set(a->factor)));
