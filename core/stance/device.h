@@ -92,15 +92,14 @@ struct stance_device_ops {
 struct stance_control {
     size_t  size;
     float   scale;         /**< in: loss scale of the window */
-    float   micro_weight;  /**< in: weight of the micro-batch in its window */
+    int32_t clip_inf;      /**< in: `clip` is of the largest magnitude, not of the L2 norm */
+    double  micro_weight;  /**< in: weight of the micro-batch in its window */
     double  clip;          /**< in: largest norm of the gradient; 0: no clipping by norm */
     struct stance_update update; /**< rate and applied: in; skip and factor: set by "grad_check" */
     double  sum_squares;   /**< out: of the unscaled gradients, summed in binary64 */
     double  max_abs;       /**< out: largest magnitude among the unscaled gradients */
     int64_t first_bad;     /**< out: index into the flat gradients of the first non-finite one; -1 */
     double  clip_value;    /**< in: largest magnitude of an unscaled gradient; 0: no clipping by value */
-    int32_t clip_inf;      /**< in: `clip` is of the largest magnitude, not of the L2 norm */
-    int32_t pad;
 };
 
 /* "loss_seed" (control) -> scalar F32: scale * micro_weight, the gradient of the loss.

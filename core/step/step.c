@@ -314,7 +314,7 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
             memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
     }
     control->scale        = s->window.scale;
-    control->micro_weight = (float)weight;
+    control->micro_weight = weight;
     status = pack(s, b, err);
     if (status != STANCE_OK)
         return status;

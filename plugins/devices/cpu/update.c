@@ -85,7 +85,7 @@ static stance_status launch_seed(struct cpu *cpu, struct cpu_kernel *kernel, con
 
     (void)cpu;
     (void)kernel;
-    *(float *)call->out[0].data = c->scale * c->micro_weight;
+    *(float *)call->out[0].data = (float)((double)c->scale * c->micro_weight);
     return STANCE_OK;
 }
 
