@@ -21,13 +21,19 @@ static stance_status copy(const struct stance_store *s, void *to, size_t to_offs
     return s->device->ops->reorder(s->device->state, &a, &b, err);
 }
 
+/* What is averaged, and what evaluation reads: masters and committed statistics. */
+static void *source(const struct stance_store *s, int bank)
+{
+    return s->committed[bank] != NULL ? s->committed[bank] : s->bank[bank];
+}
+
 stance_status stance_store_begin_average(struct stance_store *s, struct stance_error *err)
 {
     stance_status status = STANCE_OK;
 
     for (int b = 0; b < STANCE_BANK_COUNT && status == STANCE_OK; b++)
         if (s->average[b] != NULL)
-            status = copy(s, s->average[b], 0, s->committed[b] != NULL ? s->committed[b] : s->bank[b], 0, s->bytes[b], err);
+            status = copy(s, s->average[b], 0, source(s, b), 0, s->bytes[b], err);
     return status;
 }
 
@@ -40,9 +46,9 @@ stance_status stance_store_exchange_average(struct stance_store *s, struct stanc
         for (size_t at = 0, n; s->average[b] != NULL && at < s->bytes[b] && status == STANCE_OK; at += n) {
             n      = s->bytes[b] - at < most ? s->bytes[b] - at : most;
             status = n == 0 ? STANCE_FAIL(err, STANCE_ERR_INTERNAL, "averages: no room to exchange them")
-                            : copy(s, s->arena, 0, s->bank[b], at, n, err);
+                            : copy(s, s->arena, 0, source(s, b), at, n, err);
             if (status == STANCE_OK)
-                status = copy(s, s->bank[b], at, s->average[b], at, n, err);
+                status = copy(s, source(s, b), at, s->average[b], at, n, err);
             if (status == STANCE_OK)
                 status = copy(s, s->average[b], at, s->arena, 0, n, err);
         }

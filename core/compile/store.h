@@ -108,7 +108,7 @@ stance_status stance_store_write(struct stance_store *s, size_t segment, int arr
 
 /** Starts the averages at the masters and the committed states. No-op without averages. */
 stance_status stance_store_begin_average(struct stance_store *s, struct stance_error *err);
-/** Exchanges masters and pending states with their averages, for evaluation; done twice, nothing has changed.
+/** Exchanges masters and committed states with their averages, for evaluation; done twice, nothing has changed.
  *  The arena is used: no program may be under way. No-op without averages. */
 stance_status stance_store_exchange_average(struct stance_store *s, struct stance_error *err);
 
