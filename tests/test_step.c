@@ -183,33 +183,6 @@ START_TEST(accumulation_is_one_large_batch)
 }
 END_TEST
 
-START_TEST(scale_is_constant_in_a_window)
-{
-    struct step_run           r;
-    struct stance_step_result result;
-
-    open_convs(&r, "ref", "fp32");
-    use_scaler(&r, "scripted");
-    r.options.accumulate = true;
-    step_make(&r);
-    step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
-    for (int window = 0; window < 3; window++) {
-        float want = script[window] = (float)(8 << window);
-
-        asked = 0;
-        for (int i = 0; i < 4; i++) {
-            micro(&r, STANCE_STEP_BATCH, 0.25);
-            ck_assert(stance_step_window(r.step).open && stance_step_window(r.step).scale == want);
-            script[window] = 3; /* whoever asked again would get this */
-        }
-        result = apply(&r, 0.1);
-        ck_assert_int_eq(asked, 1);
-        ck_assert(result.scale == want && !result.skipped && !stance_step_window(r.step).open);
-    }
-    step_close(&r);
-}
-END_TEST
-
 /* ---- clipping and scaling by hand ------------------------------------------------------------------------- */
 
 enum clip_kind { CLIP_L2, CLIP_INF, CLIP_VALUE };
@@ -512,7 +485,6 @@ int main(void)
     tcase_add_loop_test(tc, skipped_window_changes_nothing, 0, sizeof skips / sizeof *skips);
     tcase_add_test(tc, too_many_skips_end_the_run);
     tcase_add_loop_test(tc, accumulation_is_one_large_batch, 0, ACCUMULATORS * CUTS);
-    tcase_add_test(tc, scale_is_constant_in_a_window);
     tcase_add_loop_test(tc, clipping_by_hand, 0, sizeof clips / sizeof *clips);
     tcase_add_test(tc, loss_is_unscaled);
     tcase_add_test(tc, half_overflows_between_ops);

@@ -167,6 +167,8 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
     }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++)
         status = add_program(s, o, (enum stance_step_program)i, batch[i], err);
+    if (status == STANCE_OK && o->optimizer != NULL && s->store->bytes[STANCE_BANK_PARAM] == 0)
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the loss depends on no weight that is trained");
     if (status == STANCE_OK && o->optimizer != NULL) {
         s->store->control->clip       = o->clip;
         s->store->control->clip_inf   = s->clip_inf = o->clip_inf;
@@ -349,6 +351,8 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     struct stance_control *control = s->store->control;
     struct stance_outcome  outcome = { .size = sizeof outcome };
 
+    if (!s->window.open) /* nothing has been checked, or it has been applied already */
+        return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "a step without a batch");
     control->update.rate = rate;
     control->scale       = s->window.scale;
     for (int i = 0; i < s->n_updates; i++)
@@ -366,6 +370,8 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     *result = (struct stance_step_result){ s->window.loss, s->clip_inf ? outcome.max_abs : outcome.grad_norm,
                                            s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
+    if (!outcome.overflow)
+        stance_skips_loss(&s->skips, s->window.loss, outcome.step);
     return stance_skips_count(&s->skips, result->skipped,
                               result->skipped ? segment_at(s->store, control->first_bad) : NULL, result->scale, err);
 }

@@ -5,6 +5,7 @@
 
 #include "../../optimizers/optimizers.h"
 
+#include <float.h>
 #include <math.h>
 
 #define RUN 16384 /* values a unit */
@@ -98,20 +99,31 @@ static bool offer_check(struct cpu *cpu, const struct stance_request *q, struct 
     return true;
 }
 
-struct check { const struct cpu *cpu; const float *g; int64_t n; struct cpu_check *part; };
+struct check { const struct cpu *cpu; const float *g; int64_t n; float most; struct cpu_check *part; };
+
+/* The largest gradient that is finite before and after it is unscaled. */
+static float most_of(double inverse)
+{
+    float most;
+
+    if (inverse <= 1)
+        return FLT_MAX;
+    most = (float)((double)FLT_MAX / inverse);
+    return (double)most * inverse > (double)FLT_MAX ? nextafterf(most, 0) : most;
+}
 
 static void check_unit(void *ctx, int64_t i)
 {
     struct check *c = ctx;
 
-    c->part[i] = c->cpu->pass->check(c->g + i * RUN, run_length(c->n, i));
+    c->part[i] = c->cpu->pass->check(c->most, c->g + i * RUN, run_length(c->n, i));
 }
 
 static stance_status launch_check(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
 {
     struct stance_control *c = call->out[0].data;
-    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape), call->workspace };
     double                 inverse = (float)(1 / (double)c->scale), squares = 0, max = 0, norm;
+    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape), most_of(inverse), call->workspace };
 
     (void)kernel;
     stance_cpu_parallel(cpu, runs(k.n), check_unit, &k);
