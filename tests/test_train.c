@@ -106,6 +106,7 @@ static const struct { const char *label, *options; } runs[] = {
     { "bf16, windows of 3", "--precision bf16 --accumulate 3" },
     { "fp16, windows of 4", "--precision fp16 --accumulate 4 --scaler dynamic:growth_interval=2,init_scale=4096" },
     { "fp16", "--precision fp16 --scaler dynamic:growth_interval=3" },
+    { "averaged weights", "--accumulate 4 --set train.ema.decay=0.9 --set train.ema.warmup=ratio" },
     { "flush", "--accumulate 4 --set train.accumulate_flush=true --set train.on_skip=hold" },
 };
 enum { RUNS = sizeof runs / sizeof *runs };

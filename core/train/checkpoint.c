@@ -25,12 +25,15 @@ enum { META_MAX = 20 };
 /* One array of the store as a family of tensors in the file. */
 struct family { const char *prefix; int array; bool states; };
 
+#define AVERAGE    "ema" /* stance.ema.<name> */
+#define STATISTICS "statistics"
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
     struct stance_step           *step;
     const struct stance_store    *store;
-    struct family                 family[STANCE_SLOTS_MAX + 3];
+    struct family                 family[STANCE_SLOTS_MAX + 5];
     int                           n_families;
     struct stance_entry          *entries;
     size_t                        n;
@@ -40,8 +43,10 @@ struct writer {
     bool                          failed;
 };
 
-static bool in_family(const struct family *f, const struct stance_segment *g)
+static bool in_family(const struct stance_store *s, const struct family *f, const struct stance_segment *g)
 {
+    if (f->array == STANCE_ARRAY_AVERAGE)
+        return s->average[g->bank] != NULL && g->bank == (f->states ? STANCE_BANK_STATE : STANCE_BANK_PARAM);
     if (f->array == STANCE_ARRAY_COMMITTED)
         return true;
     return f->states ? g->bank == STANCE_BANK_STATE || g->bank == STANCE_BANK_COUNTER : g->bank == STANCE_BANK_PARAM;
@@ -84,6 +89,8 @@ static void choose_families(struct writer *w, const struct stance_setup *setup, 
     w->family[w->n_families++] = (struct family){ "", STANCE_ARRAY_COMMITTED, false };
     for (int i = 0; i < w->store->n_slots; i++)
         w->family[w->n_families++] = (struct family){ o->slot_names[i], STANCE_ARRAY_SLOT + i, false };
+    for (int states = 0; states < 2 && w->store->averages; states++)
+        w->family[w->n_families++] = (struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, states != 0 };
     if (window) {
         w->family[w->n_families++] = (struct family){ "gradient", STANCE_ARRAY_GRADIENT, false };
         w->family[w->n_families++] = (struct family){ "pending", STANCE_ARRAY_MASTER, true };
@@ -113,7 +120,7 @@ static stance_status declare(struct writer *w, struct stance_error *err)
             const struct stance_segment *g = &w->store->segments[i];
             struct stance_entry         *e = &w->entries[w->n];
 
-            if (!in_family(&w->family[f], g))
+            if (!in_family(w->store, &w->family[f], g))
                 continue;
             e->name  = member_name(w->arena, w->family[f].prefix, g->name);
             e->dtype = dtype_of(g);
@@ -139,7 +146,7 @@ static stance_status write_family(struct writer *w, const struct family *f, stru
         void         *v;
         stance_status status;
 
-        if (!in_family(f, g))
+        if (!in_family(w->store, f, g))
             continue;
         v = stance_calloc(1, bytes + 1);
         if (v == NULL)
@@ -184,6 +191,8 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
     say(&w, "stance.skipped", "%" PRId64, stance_step_skips(step)->total);
     say(&w, "stance.skipped_in_a_row", "%" PRId64, stance_step_skips(step)->in_a_row);
     say_f64(&w, "stance.best", at->best);
+    if (w.store->averages)
+        say(&w, "stance.ema", "%s", w.store->averages_states ? "weights and " STATISTICS : "weights");
     if (window.open) {
         say_f64(&w, "stance.window_scale", (double)window.scale);
         say_f64(&w, "stance.window_loss", window.loss);
@@ -254,7 +263,7 @@ static stance_status read_family(struct stance_store *s, const struct stance_ten
         bool                         fits;
         stance_status                status;
 
-        if (!in_family(f, g))
+        if (!in_family(s, f, g))
             continue;
         snprintf(name, sizeof name, "%s%s.%s", STANCE_TENSORS_RESERVED, f->prefix, g->name);
         e    = stance_tensors_find(t, name);
@@ -268,6 +277,23 @@ static stance_status read_family(struct stance_store *s, const struct stance_ten
             return status;
     }
     return STANCE_OK;
+}
+
+/* The averages of the file; what it has not starts from its weights, where a recipe has begun to ask. */
+static stance_status read_average(struct stance_store *s, const struct stance_tensors *t, struct stance_error *err)
+{
+    const char   *have   = stance_tensors_meta(t, "stance.ema");
+    stance_status status = stance_store_begin_average(s, err);
+
+    if (have == NULL && s->averages)
+        STANCE_LOG(STANCE_LOG_WARN, "the checkpoint has no averaged weights: the average starts from its weights");
+    if (have != NULL && !s->averages)
+        STANCE_LOG(STANCE_LOG_WARN, "the averaged weights of the checkpoint are left behind: train.ema.decay is null");
+    if (status == STANCE_OK && have != NULL)
+        status = read_family(s, t, &(struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, false }, err);
+    if (status == STANCE_OK && have != NULL && strstr(have, STATISTICS) != NULL)
+        status = read_family(s, t, &(struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, true }, err);
+    return status;
 }
 
 static stance_status restore(const struct stance_tensors *t, struct stance_step *step, const struct stance_setup *setup,
@@ -317,6 +343,8 @@ static stance_status restore(const struct stance_tensors *t, struct stance_step 
 
         status = read_family(store, t, &f, err);
     }
+    if (status == STANCE_OK)
+        status = read_average(store, t, err);
     if (status == STANCE_OK && window.open)
         status = read_family(store, t, &(struct family){ "gradient", STANCE_ARRAY_GRADIENT, false }, err);
     if (status == STANCE_OK && window.open)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints: one safetensors file each. Masters and states under their published names; moments as
- * "stance.<slot>.<name>"; inside an accumulation window also the gradients so far ("stance.gradient.")
+ * "stance.<slot>.<name>", moving averages as "stance.ema.<name>"; inside an accumulation window also the gradients so far ("stance.gradient.")
  * and the pending states ("stance.pending."); counters, scaler and recipe as metadata. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
