@@ -33,6 +33,7 @@ struct stance_step_options {
     double  clip;       /**< largest L2 norm of the gradient; 0: none */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
+    enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */
 };
 
 /** Which program a batch runs on. */
