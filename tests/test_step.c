@@ -3,6 +3,7 @@
  * The mixed-precision step: what a skipped window leaves alone, windows of several micro-batches, clipping,
  * what binary16 does to numbers, and that the same run twice gives the same bytes. */
 #include "small_graph.h"
+#include "snapshot.h"
 
 #include "registry/instance.h"
 
@@ -115,56 +116,6 @@ static struct stance_step_result apply(struct step_run *r, double rate)
 
 /* ---- a skipped window ------------------------------------------------------------------------------------ */
 
-/* Everything that a step may change, as bytes. */
-struct snapshot { char *bytes; size_t size; };
-
-static void append(struct snapshot *s, const void *data, size_t bytes)
-{
-    if (bytes == 0 || data == NULL)
-        return;
-    s->bytes = realloc(s->bytes, s->size + bytes);
-    ck_assert_ptr_nonnull(s->bytes);
-    memcpy(s->bytes + s->size, data, bytes);
-    s->size += bytes;
-}
-
-static struct snapshot snapshot(const struct step_run *r)
-{
-    const struct stance_store *s = stance_step_store(r->step);
-    struct snapshot            x = { NULL, 0 };
-    uint64_t                   applied = stance_step_applied(r->step);
-
-    for (int b = 0; b < STANCE_BANK_COUNT; b++) {
-        append(&x, s->bank[b], s->bytes[b]);
-        append(&x, s->committed[b], s->bytes[b]);
-    }
-    for (int i = 0; i < s->n_slots; i++)
-        append(&x, s->slot[i], s->bytes[STANCE_BANK_PARAM]);
-    append(&x, &applied, sizeof applied);
-    return x;
-}
-
-static bool equal(const struct snapshot *a, const struct snapshot *b)
-{
-    return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
-}
-
-/* One value of the image becomes infinite. */
-static void fill_with_infinity(struct step_run *r)
-{
-    int                         input = stance_step_input(r->step, STANCE_STEP_BATCH, "image");
-    const struct stance_tensor *t     = stance_program_input(stance_step_program(r->step, STANCE_STEP_BATCH), "image");
-    int64_t                     n     = stance_elements(&t->shape);
-    float                      *v     = malloc((size_t)n * sizeof *v);
-    struct stance_error         err   = STANCE_ERROR_INIT;
-
-    ck_assert_ptr_nonnull(v);
-    for (int64_t i = 0; i < n; i++)
-        v[i] = i == n / 2 ? INFINITY : 2 * step_noise(0, (uint64_t)i);
-    ck_assert_int_eq(stance_step_fill(r->step, STANCE_STEP_BATCH, input, STANCE_TYPE_F32, v, &err), STANCE_OK);
-    free(v);
-}
-
 static const struct { const char *device, *precision, *scaler; bool infinity, other_scale; } skips[] = {
     { "ref", "fp32", "dynamic", true, false },  { "cpu", "fp32", "dynamic", true, false },
     { "cpu", "bf16", "dynamic", true, false },  { "cpu", "fp16", "dynamic:init_scale=1024", true, true },
@@ -200,10 +151,10 @@ START_TEST(skipped_window_changes_nothing)
         if (k == 1 && !skips[_i].infinity)
             script[2] = 1024;
     }
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[0], &err), STANCE_OK);
     if (skips[_i].infinity)
-        fill_with_infinity(&r);
+        step_fill_infinity(&r);
     else
         step_fill_inputs(&r, STANCE_STEP_BATCH, 4);
     /* The other one's script has been put right: this window is asked with the overflowing scale. */
@@ -212,8 +163,8 @@ START_TEST(skipped_window_changes_nothing)
     result = apply(&r, 1e-3);
     script[2] = 1024;
     ck_assert(result.skipped && !isfinite(result.grad_norm));
-    after = snapshot(&r);
-    ck_assert_msg(equal(&before, &after), "the skipped window has changed something");
+    after = step_snapshot(&r);
+    ck_assert_msg(step_equal(&before, &after), "the skipped window has changed something");
     ck_assert_int_eq(stance_step_skips(r.step)->total, 1);
     ck_assert_int_eq(stance_step_skips(r.step)->in_a_row, 1);
     ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[1], &err), STANCE_OK);
@@ -230,10 +181,10 @@ START_TEST(skipped_window_changes_nothing)
     ck_assert_int_eq(stance_step_skips(r.step)->in_a_row, 0);
     ck_assert_int_eq(stance_step_skips(r.step)->total, 1);
     free(after.bytes);
-    after = snapshot(&r);
-    clean = snapshot(&other);
-    ck_assert_msg(equal(&after, &clean) || skips[_i].other_scale, "the step after a skipped window differs from one without it");
-    ck_assert(!equal(&before, &after));
+    after = step_snapshot(&r);
+    clean = step_snapshot(&other);
+    ck_assert_msg(step_equal(&after, &clean) || skips[_i].other_scale, "the step after a skipped window differs from one without it");
+    ck_assert(!step_equal(&before, &after));
     free(before.bytes);
     free(after.bytes);
     free(clean.bytes);
@@ -261,7 +212,7 @@ START_TEST(too_many_skips_end_the_run)
     step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
     micro(&r, STANCE_STEP_BATCH, 1);
     ck_assert(!apply(&r, 1e-3).skipped);
-    fill_with_infinity(&r);
+    step_fill_infinity(&r);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(status, STANCE_OK);
         micro(&r, STANCE_STEP_BATCH, 1);
@@ -621,10 +572,10 @@ START_TEST(same_run_gives_the_same_bytes)
             if (i % 2 == 1)
                 apply(&r, 1e-3);
         }
-        s[k] = snapshot(&r);
+        s[k] = step_snapshot(&r);
         step_close(&r);
     }
-    ck_assert(equal(&s[0], &s[1]));
+    ck_assert(step_equal(&s[0], &s[1]));
     free(s[0].bytes);
     free(s[1].bytes);
 }
