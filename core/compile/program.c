@@ -269,6 +269,8 @@ stance_status stance_program_new(struct stance_graph *g, struct stance_store *st
         status = stance_pass_precision(&c, err);
     if (status == STANCE_OK && !options->no_fusion)
         status = stance_pass_fuse(&c, err);
+    if (status == STANCE_OK && g->training)
+        status = stance_pass_recompute(&c, options->rebuild, err);
     if (status == STANCE_OK)
         status = stance_pass_place(&c, err);
     p->order = c.order;

@@ -152,7 +152,8 @@ static const struct stance_param ema_table[] = {
 
 static const struct stance_param memory_table[] = {
     STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words,
-                      "what the backward pass computes again"),
+                      "what the backward pass computes again instead of keeping it, with the same bytes: norm: "
+                      "normalisation and activation; block: everything between a few values that it chooses"),
     STANCE_PARAM_END,
 };
 

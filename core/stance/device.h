@@ -145,6 +145,12 @@ struct stance_norm_sum {
     double  eps, momentum;
 };
 
+/* "norm_sum_given", with the attribute of norm_sum: the y and the mask of a norm_sum once more, by the
+ *  statistics that it has found. in: (z, weight, bias, mean, inv_std) for each k, then the plain x_j;
+ *  out: y, and the mask (absent if not wanted). They must have the bytes of the first time, so a device
+ *  that has this op computes norm_sum by mean and inv_std as it has stored them. Without it, norm_sum is
+ *  run again as a whole. */
+
 /** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent
  *  without relu), then (z, weight, mean, inv_std) for each k. out: the gradient of the plain operands
  *  (one for all of them; absent unless want_plain), then (dz, dweight, dbias) for each k. */

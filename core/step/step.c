@@ -128,7 +128,7 @@ static stance_status add_program(struct stance_step *s, const struct stance_step
                                  enum stance_step_program which, int32_t batch, struct stance_error *err)
 {
     bool                          training = which == STANCE_STEP_BATCH || which == STANCE_STEP_LAST;
-    struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion,
+    struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion, .rebuild = o->rebuild,
                                          .slots = o->optimizer != NULL ? o->optimizer->plugin->ops.optimizer->slots : -1 };
     struct bound                 *b = &s->programs[which];
     struct stance_graph          *g;

@@ -37,6 +37,7 @@ struct stance_step_options {
     bool    average_states;           /**< and of the running statistics; else they are the run's own */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
+    enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */
 };
 
 /** Which program a batch runs on. */

@@ -383,7 +383,7 @@ static stance_status make_step(struct run *r, struct stance_error *err)
         .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)stance_windows_samples(&r->windows, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
-        .accumulate = r->t->accumulate > 1,
+        .rebuild = stance_setup_rebuild(s), .accumulate = r->t->accumulate > 1,
         .max_skips = r->t->max_consecutive_skips == INT64_MIN ? stance_scaler_skip_limit(s->scaler)
                                                               : r->t->max_consecutive_skips,
     };
