@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-stance_tests += tests/test_abi
+stance_tests += tests/test_abi tests/fuzz/fuzz_elf
 tests_test_abi_CPPFLAGS = $(AM_CPPFLAGS) -DABI_DIR='"$(abs_builddir)/tests/plugins"'
 tests_test_abi_LDFLAGS = $(PLUGINS_DLOPEN)
 tests_test_abi_LDADD = $(LDADD) $(LTDL_LIBS)
 tests_test_abi_DEPENDENCIES = $(PLUGINS_NEED) tests/plugins/built
+tests_fuzz_fuzz_elf_LDFLAGS =
+tests_fuzz_fuzz_elf_LDADD = $(LDADD) $(LTDL_LIBS)
 TESTS += tests/new tests/abi/frozen
 EXTRA_DIST += scripts/freeze-abi tests/new tests/abi doc/first-plugin.md
 
