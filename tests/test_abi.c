@@ -5,6 +5,7 @@
 #include "graph_run.h"
 #include "runner.h"
 
+#include "compile/kernel.h"
 #include "registry/internal.h"
 
 #include <stance/device.h>
@@ -372,6 +373,42 @@ START_TEST(kernel_of_a_plugins_op_is_used)
 }
 END_TEST
 
+static void *some_queue(void *state)
+{
+    return state;
+}
+
+/* On a device whose memory is its own, the kernel that the op brings is the only way; it gets the queue. */
+START_TEST(kernel_launches_on_the_devices_queue)
+{
+    const struct stance_device_ops ops     = { .size = sizeof ops, .queue = some_queue };
+    const struct stance_plugin     plugin  = { .name = "gpu" };
+    const struct stance_kernel     kernels[] = { { .device = "cpu", .run = NULL, .types = ~0u },
+                                                 { .device = "gpu", .run = no_run, .types = 1u << STANCE_TYPE_F16 } };
+    const struct stance_op_ops     op      = { .size = sizeof op, .shape = no_shape, .reference = no_run,
+                                               .kernels = kernels, .n_kernels = 2 };
+    int                            queue;
+    struct stance_device           d       = { &plugin, &ops, &queue, NULL };
+    struct stance_arena           *arena   = stance_arena_new(4096);
+    struct stance_tensor           t       = { NULL, STANCE_TYPE_F16, STANCE_TYPE_F16, 0, { 1, { 4 } }, 8 };
+    struct stance_launch           l;
+    struct stance_error            err     = STANCE_ERROR_INIT;
+
+    ck_assert_int_eq(stance_launch_make(&d, arena, "mine", &op, NULL, &t, 1, &t, 1, true, &l, &err), STANCE_OK);
+    ck_assert(l.plain == no_run);
+    ck_assert_ptr_eq(l.call.queue, &queue);
+    t.type = t.stored = STANCE_TYPE_F32;
+    ck_assert_int_eq(stance_launch_make(&d, arena, "mine", &op, NULL, &t, 1, &t, 1, true, &l, &err),
+                     STANCE_ERR_UNSUPPORTED);
+    ck_assert_str_eq(err.text, "device 'gpu' has no kernel for op 'mine'");
+    t.stored = STANCE_TYPE_F16;
+    t.layout = 3; /* one of the device's own */
+    ck_assert_int_eq(stance_launch_make(&d, arena, "mine", &op, NULL, &t, 1, &t, 1, true, &l, &err),
+                     STANCE_ERR_UNSUPPORTED);
+    stance_arena_free(arena);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("abi");
@@ -382,6 +419,7 @@ int main(void)
     tcase_add_test(tc, unstable_number_is_for_unstable_kinds);
     tcase_add_test(tc, older_headers_lack_fields);
     tcase_add_test(tc, faulty_tables_are_refused);
+    tcase_add_test(tc, kernel_launches_on_the_devices_queue);
     tcase_add_test(tc, files_without_a_descriptor_are_left_to_the_linker);
     if (shared != NULL && strcmp(shared, "no") == 0) {
         SKIP("plugins of other headers: plugins are part of the program");
