@@ -41,3 +41,4 @@ include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
 include tests/abi.mk
+include tests/mp.mk
