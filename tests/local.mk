@@ -40,5 +40,6 @@ include tests/infra.mk
 include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
+include tests/abi.mk
 include tests/mp.mk
 include tests/mem.mk

@@ -158,7 +158,7 @@ struct stance_op_ops {
     /** Plain C over plain layouts, binary32 and binary64 (`stored` of each tensor says which): the judge of
      *  every device's kernel, and what runs on a device without one whose memory is the host's.
      *  Must give the same bytes for the same operands. NULL only for ops of the core.
-     *  @return STANCE_OK; any other status ends the run, with the op's name. */
+     *  @return STANCE_OK; any other status ends the run. */
     stance_kernel_fn *reference;
     size_t (*workspace)(const struct stance_call *); /**< bytes that reference wants; NULL: none */
 
