@@ -8,3 +8,7 @@ stance_tests += tests/test_rows_step
 tests_test_rows_step_LDFLAGS = $(RUNS_DLOPEN)
 tests_test_rows_step_LDADD = $(RUNS_LIBS)
 tests_test_rows_step_DEPENDENCIES = $(RUNS_NEED)
+stance_tests += tests/test_rows_scaler
+tests_test_rows_scaler_LDFLAGS = $(RUNS_DLOPEN)
+tests_test_rows_scaler_LDADD = $(RUNS_LIBS)
+tests_test_rows_scaler_DEPENDENCIES = $(RUNS_NEED)
