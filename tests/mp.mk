@@ -12,3 +12,7 @@ stance_tests += tests/test_rows_scaler
 tests_test_rows_scaler_LDFLAGS = $(RUNS_DLOPEN)
 tests_test_rows_scaler_LDADD = $(RUNS_LIBS)
 tests_test_rows_scaler_DEPENDENCIES = $(RUNS_NEED)
+stance_tests += tests/test_rows_run
+tests_test_rows_run_LDFLAGS =
+tests_test_rows_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_test_rows_run_LDADD = $(RUNS_LIBS)

@@ -99,13 +99,15 @@ struct stance_scaler_ops {
  *  their hyper-parameters. */
 struct stance_optimizer_ops {
     size_t  size;
-    int32_t slots;     /**< arrays of the size of the masters that it keeps (Adam: 2), started at 0 */
+    int32_t slots;     /**< arrays of the size of the masters that it keeps (Adam: 2), started at 0; at most */
     const char *const *slot_names; /**< names in checkpoints: "exp_avg", ... */
     double (*base_rate)(const void *config); /**< learning rate before the schedule */
     /** Element-wise op, attribute = config (attr_size == config_size). Operands: gradient [n], update
      *  block (struct stance_update as U8 bytes), then inputs 2.. = master and slots [n]; outputs: the
      *  same memory as inputs 2... Must leave everything as it is when update->skip. */
     const struct stance_op_ops *update;
+    /** Optional: how many of the slots this config uses, the first ones. NULL: all. */
+    int32_t (*slots_used)(const void *config);
 };
 
 /** What an optimizer's kernel reads beside its arrays. In device memory. */
@@ -116,6 +118,7 @@ struct stance_update {
     double   rate;    /**< learning rate of this step */
     double   factor;  /**< multiply gradients by this first: 1/scale, times the clip factor */
     uint64_t applied; /**< steps applied so far; this one, if applied, is number applied + 1 */
+    uint64_t seed;    /**< of the run, for rules that draw random numbers */
 };
 
 /** Where a run is, for a schedule. */
