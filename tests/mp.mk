@@ -16,3 +16,7 @@ stance_tests += tests/test_rows_run
 tests_test_rows_run_LDFLAGS =
 tests_test_rows_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_test_rows_run_LDADD = $(RUNS_LIBS)
+stance_tests += tests/test_policy
+tests_test_policy_LDFLAGS = $(RUNS_DLOPEN)
+tests_test_policy_LDADD = $(RUNS_LIBS)
+tests_test_policy_DEPENDENCIES = $(RUNS_NEED)
