@@ -213,6 +213,25 @@ START_TEST(row_30_49_51_schedule_over_skips)
 }
 END_TEST
 
+/* Every test that doc/mixed-precision.md names exists, and every row test is named there. */
+START_TEST(table_names_the_tests)
+{
+    const char *root = getenv("STANCE_SRCDIR");
+
+    ck_assert_ptr_nonnull(root);
+    ck_assert_msg(program_shell("cd '%s' && for t in $(grep -o '`[a-z0-9_]*`' doc/mixed-precision.md | tr -d '`' | grep -E "
+                                "'^row_|_[a-z]+_[a-z]+_[a-z]+'); do grep -q \"START_TEST($t)\" tests/*.c || echo $t is nowhere; done"
+                                " > %s", root, program_path("out")) == 0, "grep failed");
+    program_read(program_path("out"), program_out, sizeof program_out);
+    ck_assert_str_eq(program_out, "");
+    ck_assert_int_eq(program_shell("cd '%s' && for t in $(grep -oh 'START_TEST(row_[a-z0-9_]*' tests/*.c | cut -d'(' -f2); do"
+                                   " grep -q $t doc/mixed-precision.md || echo $t is not in the table; done > %s", root,
+                                   program_path("out")), 0);
+    program_read(program_path("out"), program_out, sizeof program_out);
+    ck_assert_str_eq(program_out, "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rows of runs");
@@ -224,6 +243,7 @@ int main(void)
     tcase_add_test(tc, row_41_checkpoint_without_a_scaler);
     tcase_add_test(tc, row_44_45_weights_alone);
     tcase_add_test(tc, row_30_49_51_schedule_over_skips);
+    tcase_add_test(tc, table_names_the_tests);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
