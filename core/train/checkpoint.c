@@ -396,50 +396,60 @@ static int64_t step_of_name(const char *name)
     return c == NULL || c == dot ? -1 : strtoll(c, NULL, 10);
 }
 
-static int64_t step_of_file(const char *path, const char *name, struct stance_error *err)
+struct candidate { bool ours; int64_t step; };
+
+/* @return false when the file is damaged */
+static bool look_at(const char *path, const char *name, struct candidate *out, struct stance_error *err)
 {
     struct stance_tensors *t;
-    int64_t                step = -1;
 
     if (stance_tensors_open(path, &t, err) != STANCE_OK)
-        return -2;
-    if (stance_tensors_meta(t, "stance.step") == NULL || read_i64(t, "stance.step", &step, NULL) != STANCE_OK)
-        step = step_of_name(name);
+        return false;
+    out->ours = stance_tensors_meta(t, "stance.step") != NULL && read_i64(t, "stance.step", &out->step, NULL) == STANCE_OK;
+    if (!out->ours)
+        out->step = step_of_name(name);
     stance_tensors_close(t);
-    return step;
+    return true;
+}
+
+/* What a run wrote goes before weights that somebody laid beside it, whatever number their name has. */
+static bool is_newer(const struct candidate *a, const char *a_file, const struct candidate *b, const char *b_file)
+{
+    if (a->ours != b->ours)
+        return a->ours;
+    return a->step > b->step || (a->step == b->step && strcmp(a_file, b_file) > 0);
 }
 
 stance_status stance_checkpoint_newest(const char *folder, char **path, struct stance_error *err)
 {
-    DIR           *d = opendir(folder);
-    struct dirent *e;
-    int64_t        best = -1;
-    char           file[4096], found[4096] = "", damaged[4096] = "";
+    DIR                *d = opendir(folder);
+    struct dirent      *e;
+    struct candidate    best = { .step = -1 };
+    char                file[4096], found[4096] = "";
+    bool                damaged = false;
     struct stance_error why = STANCE_ERROR_INIT;
 
     *path = NULL;
     if (d == NULL)
         return errno == ENOENT ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: %s", folder, strerror(errno));
     while ((e = readdir(d)) != NULL) {
-        int64_t step;
+        struct candidate c = { .step = -1 };
 
         if (!ends_with(e->d_name, ".safetensors") || strncmp(e->d_name, "best_", 5) == 0)
             continue;
         if (snprintf(file, sizeof file, "%s/%s", folder, e->d_name) >= (int)sizeof file)
             continue;
-        step = step_of_file(file, e->d_name, &why);
-        if (step == -2) {
+        if (!look_at(file, e->d_name, &c, &why)) {
             STANCE_LOG(STANCE_LOG_WARN, "passed over: %s", why.text);
-            strcpy(damaged, file);
-        } else if (step > best || (step == best && strcmp(file, found) > 0)) {
-            best = step;
+            damaged = true;
+        } else if (is_newer(&c, file, &best, found)) {
+            best = c;
             strcpy(found, file);
         }
     }
     closedir(d);
     if (found[0] == '\0')
-        return damaged[0] == '\0' ? STANCE_OK
-                                  : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: no whole checkpoint: %s", folder, why.text);
+        return !damaged ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: no whole checkpoint: %s", folder, why.text);
     *path = stance_strdup(found);
     return *path != NULL ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", found);
 }

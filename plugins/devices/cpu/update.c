@@ -258,14 +258,16 @@ static bool offer_adam(struct cpu *cpu, const struct stance_request *q, struct s
 
     (void)cpu;
     (void)o;
-    return a->betas.n == 2 && update_operands(q, optimizer_slots(2, a->master));
+    return q->ops->attr_size == sizeof *a && a->betas.n == 2 && update_operands(q, optimizer_slots(2, a->master));
 }
 
 static bool offer_sgd(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
+    const struct stance_sgd *a = q->attr;
+
     (void)cpu;
     (void)o;
-    return update_operands(q, optimizer_slots(1, ((const struct stance_sgd *)q->attr)->master));
+    return q->ops->attr_size == sizeof *a && update_operands(q, optimizer_slots(1, a->master));
 }
 
 struct update {
@@ -404,9 +406,9 @@ static const struct cpu_op grad_check = { "grad_check", offer_check, NULL, launc
 static const struct cpu_op clip_value = { "clip_value", offer_clip, NULL, launch_clip, NULL };
 static const struct cpu_op ema        = { "ema", offer_ema, NULL, launch_ema, NULL };
 static const struct cpu_op commit     = { "commit", offer_commit, NULL, launch_commit, NULL };
-static const struct cpu_op adam_op    = { "adam", offer_adam, NULL, launch_adam, NULL };
-static const struct cpu_op adamw_op   = { "adamw", offer_adam, NULL, launch_adamw, NULL };
-static const struct cpu_op sgd_op     = { "sgd", offer_sgd, NULL, launch_sgd, NULL };
+static const struct cpu_op adam_op    = { "optimizer_adam", offer_adam, NULL, launch_adam, NULL };
+static const struct cpu_op adamw_op   = { "optimizer_adamw", offer_adam, NULL, launch_adamw, NULL };
+static const struct cpu_op sgd_op     = { "optimizer_sgd", offer_sgd, NULL, launch_sgd, NULL };
 
 const struct cpu_op *const stance_cpu_update_ops[] = { &accumulate, &loss_seed, &grad_check, &clip_value,
                                                        &ema, &commit, &adam_op, &adamw_op, &sgd_op,
