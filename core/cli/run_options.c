@@ -51,7 +51,7 @@ const struct stance_option stance_train_options[] = {
       .argument = "X",
       .min      = 1e-12,
       .max      = 1e12,
-      .doc      = "largest L2 norm of the gradient" },
+      .doc      = "largest norm of the gradient; L2 unless the recipe says inf" },
     { INTEGER("epochs", "N", 1, 1000000, "length of the run") },
     { INTEGER("max-steps", "N", 1, 9e15, "stop after this many steps, with a checkpoint") },
     { INTEGER("workers", "N", 0, 1024,

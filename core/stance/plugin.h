@@ -123,6 +123,8 @@ struct stance_optimizer_ops {
      *  weights together, in an order that is the device's. Device "cpu" has kernels of its own for the
      *  rules of adam, adamw and sgd; for others it runs the op's reference, or its kernel for "cpu". */
     const struct stance_op_ops *update;
+    /** Optional: how many of the slots this config uses, the first ones. NULL: all. */
+    int32_t (*slots_used)(const void *config);
 };
 
 /** What an optimizer's kernel reads beside its arrays. In device memory. */
@@ -133,6 +135,7 @@ struct stance_update {
     double   rate;    /**< learning rate of this step */
     double   factor;  /**< multiply gradients by this first: 1/scale, times the clip factor */
     uint64_t applied; /**< steps applied so far; this one, if applied, is number applied + 1 */
+    uint64_t seed;    /**< of the run, for rules that draw random numbers */
 };
 
 /** Where a run is, for a schedule. */

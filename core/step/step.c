@@ -31,6 +31,14 @@ struct stance_step {
     uint64_t                    windows; /* so far, skipped ones too */
 };
 
+/* Arrays that the optimizer keeps with this config. */
+static int slots_of(const struct stance_instance *optimizer)
+{
+    const struct stance_optimizer_ops *ops = optimizer->plugin->ops.optimizer;
+
+    return STANCE_HAS(ops, slots_used) ? ops->slots_used(optimizer->config) : ops->slots;
+}
+
 static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
 {
     struct stance_tensor t = { data, type, type, 0, { 1, { (int64_t)(bytes / stance_type_size(type)) } }, bytes };
@@ -102,15 +110,15 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     in[0] = grad;
     in[1] = update;
     in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
-    for (int i = 0; i < ops->slots; i++)
+    for (int i = 0; i < store->n_slots; i++)
         in[3 + i] = flat(store->slot[i], wide, bytes);
     /* Not its bare name: that may be one of an op which the device has. */
     snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
     name = stance_arena_strdup(s->memory, rule);
     if (name == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", rule);
-    status = add_update(s, name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
-                        1 + ops->slots, err);
+    status = add_update(s, name, ops->update, optimizer->config, in, 3 + store->n_slots, in + 2,
+                        1 + store->n_slots, err);
     for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
         enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;
 
@@ -129,7 +137,7 @@ static stance_status add_program(struct stance_step *s, const struct stance_step
 {
     bool                          training = which == STANCE_STEP_BATCH || which == STANCE_STEP_LAST;
     struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion, .rebuild = o->rebuild,
-                                         .slots = o->optimizer != NULL ? o->optimizer->plugin->ops.optimizer->slots : -1 };
+                                         .slots = o->optimizer != NULL ? slots_of(o->optimizer) : -1 };
     struct bound                 *b = &s->programs[which];
     struct stance_graph          *g;
     stance_status                 status;
@@ -181,6 +189,7 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
         s->store->control->clip       = o->clip;
         s->store->control->clip_inf   = s->clip_inf = o->clip_inf;
         s->store->control->clip_value = o->clip_value;
+        s->store->control->update.seed = o->seed;
         status = make_updates(s, o->optimizer, err);
     }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++) {

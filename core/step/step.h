@@ -35,6 +35,7 @@ struct stance_step_options {
     double  clip_value; /**< largest magnitude that a gradient is cut to; 0: none */
     const struct stance_ema *average; /**< moving average of the masters; NULL: none */
     bool    average_states;           /**< and of the running statistics; else they are the run's own */
+    uint64_t seed;      /**< of the optimizer's random numbers */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
     enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */

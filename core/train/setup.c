@@ -182,6 +182,7 @@ void stance_setup_window(const struct stance_setup *s, struct stance_step_option
     o->clip           = t->clip_grad_norm > 0 ? t->clip_grad_norm : 0; /* NaN: none */
     o->clip_inf       = t->clip_norm_type == STANCE_CLIP_NORM_INF;
     o->clip_value     = t->clip_grad_value > 0 ? t->clip_grad_value : 0;
+    o->seed           = (uint64_t)t->seed;
     o->average        = isnan(s->average.decay) ? NULL : &s->average;
     o->average_states = s->recipe->ema.statistics == STANCE_EMA_STATISTICS_AVERAGE;
 }

@@ -48,7 +48,7 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
  *  @param keypoints  0: the recipe's, else COCO's 17 */
 stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struct stance_error *err);
 
-/** What `train` asks of a window's end: how gradients are clipped, and the moving average. */
+/** What `train` asks of a window's end: how gradients are clipped, the moving average, the seed. */
 void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o);
 
 /** What memory.recompute of the recipe asks for. */
