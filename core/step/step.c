@@ -3,10 +3,15 @@
 
 #include "step/step.h"
 
+#include <stance/log.h>
+
 #include <math.h>
 #include <string.h>
 
-enum { INPUTS_MAX = 8, UPDATES_MAX = 4 };
+#define STANCE_LOG_MODULE "step"
+
+/* Skips in a row after which somebody should be told where they come from. */
+enum { INPUTS_MAX = 8, UPDATES_MAX = 4, SKIPS_TOLD = 3 };
 
 struct bound {
     struct stance_program      *program;
@@ -27,6 +32,11 @@ struct stance_step {
     struct stance_window        window;
     struct stance_skips         skips;
     uint64_t                    windows; /* so far, skipped ones too */
+
+    bool                             debug_overflow, diagnosed, want_exponents, have_exponents;
+    int64_t                          micro; /* micro-batches of this window that this step has seen */
+    struct stance_diagnosis          diagnosis;
+    struct stance_gradient_exponents exponents;
 };
 
 static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
@@ -128,6 +138,7 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
     s->device      = o->device;
     s->scaler      = o->scaler;
     s->accumulate  = o->accumulate;
+    s->debug_overflow = o->debug_overflow;
     s->skips.limit = o->max_skips;
     s->memory      = stance_arena_new(16 << 10);
     if (s->memory == NULL) {
@@ -265,6 +276,86 @@ static stance_status read_scalar(struct stance_step *s, const struct stance_tens
     return s->device->ops->reorder(s->device->state, &host, t, err);
 }
 
+/* ---- looking into a window -------------------------------------------------------------------------- */
+
+const struct stance_diagnosis *stance_step_diagnosis(const struct stance_step *s)
+{
+    return s->diagnosed ? &s->diagnosis : NULL;
+}
+
+void stance_step_want_exponents(struct stance_step *s)
+{
+    s->want_exponents = s->want_exponents || !s->window.open;
+}
+
+const struct stance_gradient_exponents *stance_step_exponents(const struct stance_step *s)
+{
+    return s->have_exponents ? &s->exponents : NULL;
+}
+
+static void begin_looking(struct stance_step *s)
+{
+    s->diagnosed = s->have_exponents = false;
+    s->micro     = 0;
+    s->exponents = (struct stance_gradient_exponents){ .scale = s->window.scale };
+}
+
+static bool wants_diagnosis(const struct stance_step *s)
+{
+    int64_t row = s->skips.in_a_row + 1;
+
+    return !s->diagnosed && (s->debug_overflow || row == SKIPS_TOLD || (s->skips.limit > 0 && row >= s->skips.limit));
+}
+
+/* After a micro-batch. What cannot be looked at ends the looking, not the run. */
+static stance_status look(struct stance_step *s, struct stance_program *p, struct stance_error *err)
+{
+    struct stance_control *control = s->store->control, before = *control;
+    struct stance_error    why = STANCE_ERROR_INIT;
+    bool                   overflow = false;
+    stance_status          status;
+
+    if (s->n_updates > 0 && wants_diagnosis(s)) { /* the first update is the check; it changes the control block alone */
+        if (stance_launch_run(s->device, &s->updates[0]) != STANCE_OK)
+            return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[0].op);
+        if (STANCE_HAS(s->device->ops, wait) && s->device->ops->wait(s->device->state, err) != STANCE_OK)
+            return STANCE_ERR_DEVICE;
+        overflow = control->update.skip;
+        *control = before;
+    }
+    if (!overflow && !s->want_exponents)
+        return STANCE_OK;
+    status = stance_diagnose(s->store, p, s->accumulate, overflow ? &s->diagnosis : NULL,
+                             s->want_exponents ? &s->exponents.activation : NULL, s->window.scale, &why);
+    if (status == STANCE_ERR_DEVICE) {
+        if (err != NULL)
+            *err = why;
+        return status;
+    }
+    if (overflow && status == STANCE_OK) {
+        s->diagnosed       = true;
+        s->diagnosis.micro = s->micro;
+    }
+    if (status != STANCE_OK) {
+        STANCE_LOG(STANCE_LOG_WARN, "looking into a micro-batch: %s", why.text);
+        s->want_exponents = false;
+    }
+    return STANCE_OK;
+}
+
+/* Before the update. */
+static void look_at_weights(struct stance_step *s)
+{
+    struct stance_error why = STANCE_ERROR_INIT;
+
+    if (!s->want_exponents)
+        return;
+    s->want_exponents = false;
+    s->have_exponents = stance_diagnose_weights(s->store, s->window.scale, &s->exponents.weight, &why) == STANCE_OK;
+    if (!s->have_exponents)
+        STANCE_LOG(STANCE_LOG_WARN, "looking at the gradients of the weights: %s", why.text);
+}
+
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
                                 struct stance_error *err)
 {
@@ -280,6 +371,7 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
             return status;
         if (s->accumulate)
             memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
+        begin_looking(s);
     }
     control->scale        = s->window.scale;
     control->micro_weight = (float)weight;
@@ -294,7 +386,9 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
     s->window.loss += weight * loss;
     if (stance_program_backward(b->program) != STANCE_OK)
         return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the backward pass failed", s->device->plugin->name);
-    return STANCE_OK;
+    status = look(s, b->program, err);
+    s->micro++;
+    return status;
 }
 
 /* The trained tensor that an index into the flat gradients falls into. */
@@ -316,7 +410,10 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
 {
     struct stance_control *control = s->store->control;
     struct stance_outcome  outcome = { .size = sizeof outcome };
+    char                   first[700];
+    const char            *bad = NULL;
 
+    look_at_weights(s);
     control->update.rate = rate;
     control->scale       = s->window.scale;
     for (int i = 0; i < s->n_updates; i++)
@@ -333,8 +430,10 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
         control->update.applied++;
     *result = (struct stance_step_result){ s->window.loss, outcome.grad_norm, s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
-    return stance_skips_count(&s->skips, result->skipped,
-                              result->skipped ? segment_at(s->store, control->first_bad) : NULL, result->scale, err);
+    if (result->skipped)
+        bad = s->diagnosed && stance_diagnosis_first(&s->diagnosis, first, sizeof first)
+                  ? first : segment_at(s->store, control->first_bad);
+    return stance_skips_count(&s->skips, result->skipped, bad, result->scale, err);
 }
 
 stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err)
