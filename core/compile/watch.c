@@ -32,7 +32,28 @@ static void show_operands(const struct stance_program_part *part, bool *seen, st
     }
 }
 
-static void show_results(const struct stance_program_part *part, stance_watch_fn *fn, void *ctx)
+/* Gradients of weights, and what becomes them by nothing but casts, reorders and sums over micro-batches. */
+static void mark_weight_gradients(const struct stance_program *p, bool *mark)
+{
+    struct stance_program_part part;
+    size_t                     n = 0;
+
+    while (stance_program_part(p, n, &part))
+        n++;
+    while (n-- > 0 && stance_program_part(p, n, &part)) {
+        const struct stance_graph_node *x = &part.g->nodes[part.node];
+        bool                            same = strcmp(x->name, "cast") == 0 || strcmp(x->name, "reorder") == 0
+                                               || strcmp(x->name, "accumulate") == 0;
+
+        for (int k = 0; k < x->n_out; k++)
+            mark[x->out[k]] = mark[x->out[k]] || part.g->values[x->out[k]].home > 0;
+        for (int k = 0; same && mark[x->out[0]] && k < x->n_in; k++)
+            mark[x->in[k]] = true;
+    }
+    mark[0] = false;
+}
+
+static void show_results(const struct stance_program_part *part, const bool *gradient, stance_watch_fn *fn, void *ctx)
 {
     const struct stance_graph_node *n = &part->g->nodes[part->node];
 
@@ -40,7 +61,7 @@ static void show_results(const struct stance_program_part *part, stance_watch_fn
         if (n->out[k] == 0 || !is_float(part->g->values[n->out[k]].type))
             continue;
         fn(ctx, &(struct stance_watched){ .kind = STANCE_WATCHED_RESULT, .backward = part->backward,
-                                          .weight_gradient = part->g->values[n->out[k]].home > 0,
+                                          .weight_gradient = gradient[n->out[k]],
                                           .tensor = &part->launch->out[k], .g = part->g, .node = part->node,
                                           .value = n->out[k] });
     }
@@ -50,14 +71,18 @@ stance_status stance_program_watch(struct stance_program *p, const struct stance
                                    stance_watch_fn *fn, void *ctx, struct stance_error *err)
 {
     struct stance_program_part part;
-    bool                      *seen = NULL;
+    bool                      *seen, *gradient;
     stance_status              status = STANCE_OK;
 
-    if (stance_program_part(p, 0, &part)) {
-        seen = stance_calloc(part.g->n_values, sizeof *seen);
-        if (seen == NULL)
-            return STANCE_FAIL(err, STANCE_ERR_NOMEM, "watching a program");
+    if (!stance_program_part(p, 0, &part))
+        return STANCE_OK;
+    seen     = stance_calloc(part.g->n_values, sizeof *seen);
+    gradient = stance_calloc(part.g->n_values, sizeof *gradient);
+    if (seen == NULL || gradient == NULL) {
+        status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "watching a program");
+        goto done;
     }
+    mark_weight_gradients(p, gradient);
     for (size_t i = 0; status == STANCE_OK && stance_program_part(p, i, &part); i++) {
         show_operands(&part, seen, fn, ctx);
         if (stance_launch_run(device, part.launch) != STANCE_OK)
@@ -65,9 +90,12 @@ stance_status stance_program_watch(struct stance_program *p, const struct stance
         else if (STANCE_HAS(device->ops, wait))
             status = device->ops->wait(device->state, err);
         if (status == STANCE_OK)
-            show_results(&part, fn, ctx);
+            show_results(&part, gradient, fn, ctx);
     }
+
+done:
     stance_free(seen);
+    stance_free(gradient);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "data/loader.h"
 #include "eval/decode.h"
+#include "plot/report.h"
 #include "step/window.h"
 #include "train/best.h"
 #include "train/checkpoint.h"
@@ -579,6 +580,15 @@ static stance_status prepare(struct run *r, struct stance_error *err)
     return status == STANCE_OK ? first_weights(r, err) : status;
 }
 
+/* After the loggers have closed their files. A run is none the worse for lack of its page. */
+static void write_page(const struct run *r)
+{
+    struct stance_error err = STANCE_ERROR_INIT;
+
+    if (r->started > 0 && stance_report_of(r->folder.work, r->folder.start, &err) != STANCE_OK)
+        STANCE_LOG(STANCE_LOG_WARN, "no report: %s", err.text);
+}
+
 stance_status stance_train(struct stance_setup *setup, const struct stance_train_options *o,
                            struct stance_train_result *result, struct stance_error *err)
 {
@@ -610,6 +620,7 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
         stance_free(r.loggers[i].state);
     }
     stance_look_log_close(&r.look);
+    write_page(&r);
     stance_evaluation_free(r.evaluation);
     stance_loader_free(r.loader);
     stance_step_free(r.step);
