@@ -171,7 +171,7 @@ static void add_node(struct text *t, const struct stance_graph *g, uint32_t id, 
             add(t, "%s%s", blank, n->name);
     } else {
         add(t, "%s", n->name);
-        for (int k = n->n_in; k-- > 0 && depth < 8;) {
+        for (int k = 0; k < n->n_in && depth < 8; k++) {
             if (n->in[k] == 0 || g->values[n->in[k]].source == STANCE_SOURCE_GRAD)
                 continue;
             add(t, " of ");

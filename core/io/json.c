@@ -396,14 +396,6 @@ void stance_json_skip(struct stance_json *r)
     } while (value || r->depth > base);
 }
 
-bool stance_json_more(struct stance_json *r)
-{
-    if (stance_json_failed(r) || r->depth > 0)
-        return false;
-    r->p = stance_json_blanks(r->p);
-    return r->p < r->end;
-}
-
 stance_status stance_json_finish(struct stance_json *r, struct stance_error *err)
 {
     if (!stance_json_failed(r)) {

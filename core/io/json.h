@@ -87,10 +87,6 @@ struct stance_json_text stance_json_string(struct stance_json *r);
 /** Passes over one value of any kind. */
 void stance_json_skip(struct stance_json *r);
 
-/** Whether another document follows, for files with one a line (JSON Lines), after the last one was read
- *  to its end. @return false after an error too */
-bool stance_json_more(struct stance_json *r);
-
 /** Bytes consumed so far. */
 size_t stance_json_offset(const struct stance_json *r);
 /** Records an error of the caller's at the present place, unless there is one already. */

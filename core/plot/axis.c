@@ -141,10 +141,22 @@ static void linear_texts(struct stance_axis *a)
     }
 }
 
+/* What an axis can be made for: sums and products of it stay finite, and it is not lost beside them. */
+static double within(double v, bool positive)
+{
+    double m = fmin(fmax(fabs(v), 1e-290), 1e290);
+
+    if (positive)
+        return m;
+    return fabs(v) < 1e-290 ? 0 : copysign(m, v);
+}
+
 void stance_axis_make(struct stance_axis *a, enum stance_axis_kind kind, double min, double max, bool tight, bool whole,
                       int want)
 {
-    *a = (struct stance_axis){ .kind = kind };
+    *a  = (struct stance_axis){ .kind = kind };
+    min = within(min, kind != STANCE_AXIS_LINEAR);
+    max = within(max, kind != STANCE_AXIS_LINEAR);
     switch (kind) {
     case STANCE_AXIS_LINEAR:
         make_linear(a, min, max, tight, whole, want);
@@ -167,5 +179,5 @@ double stance_axis_place(const struct stance_axis *a, double v)
 {
     if (a->kind == STANCE_AXIS_LINEAR)
         return (v - a->low) / (a->high - a->low);
-    return v > 0 ? log(v / a->low) / log(a->high / a->low) : (double)NAN;
+    return v > 0 ? (log(v) - log(a->low)) / (log(a->high) - log(a->low)) : (double)NAN;
 }

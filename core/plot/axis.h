@@ -18,7 +18,7 @@ struct stance_axis {
 };
 
 /** An axis over [min, max], which may be the same number; both finite, min <= max, and > 0 for a
- *  logarithmic axis. @param tight  the axis ends at min and max, not at the ticks around them
+ *  logarithmic axis. What is beyond 1e290 or within 1e-290 of 0 is cut. @param tight  the axis ends at min and max, not at the ticks around them
  *  @param whole  no ticks between integers (linear). @param want  about so many ticks, 2 to 8 */
 void stance_axis_make(struct stance_axis *a, enum stance_axis_kind kind, double min, double max, bool tight, bool whole,
                       int want);

@@ -144,15 +144,7 @@ static bool add_line(struct stance_curves *c, const struct line *l)
     return true;
 }
 
-/* The part of a text that ends with a line end: what is behind it may have been cut. */
-static size_t whole_lines(const char *text, size_t size)
-{
-    while (size > 0 && text[size - 1] != '\n')
-        size--;
-    return size;
-}
-
-/* Which of the two kinds of file. @param begun  whether the first line has dropped earlier points */
+/* Reads one line of one of the two kinds of file. @param begun  whether a line has dropped earlier points */
 typedef stance_status take_fn(struct stance_curves *c, struct stance_json *r, bool *begun, struct stance_error *err);
 
 static stance_status take_scalars(struct stance_curves *c, struct stance_json *r, bool *begun, struct stance_error *err)
@@ -161,7 +153,7 @@ static stance_status take_scalars(struct stance_curves *c, struct stance_json *r
     stance_status status;
 
     read_line(r, &l);
-    status = stance_json_status(r, err);
+    status = stance_json_finish(r, err);
     if (status != STANCE_OK)
         return status;
     if (!*begun)
@@ -170,35 +162,54 @@ static stance_status take_scalars(struct stance_curves *c, struct stance_json *r
     return add_line(c, &l) ? STANCE_OK : no_memory(err);
 }
 
-static stance_status take_part(struct stance_curves *c, const char *text, size_t size, const char *name, take_fn *take,
-                               bool *begun, struct stance_error *err)
+/* The reader has a line alone before it and tells ":1:COLUMN: reason". */
+static stance_status take_line(struct stance_curves *c, const char *text, size_t size, const char *name, size_t number,
+                               take_fn *take, bool *begun, struct stance_error *err)
 {
+    struct stance_error why = STANCE_ERROR_INIT;
     struct stance_json *r;
-    stance_status       status = stance_json_open_memory(text, size, name, &r, err);
+    stance_status       status = stance_json_open_memory(text, size, "", &r, &why);
 
+    if (status == STANCE_OK) {
+        status = take(c, r, begun, &why);
+        stance_json_close(r);
+    }
+    if (status == STANCE_ERR_NOMEM)
+        return no_memory(err);
     if (status != STANCE_OK)
-        return status;
-    while (status == STANCE_OK && stance_json_more(r))
-        status = take(c, r, begun, err);
-    stance_json_close(r);
-    return status;
+        return STANCE_FAIL(err, status, "%s:%zu:%s", name, number, strncmp(why.text, ":1:", 3) == 0 ? why.text + 3 : why.text);
+    return STANCE_OK;
+}
+
+static bool is_blank(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+            return false;
+    return true;
 }
 
 static stance_status take_text(struct stance_curves *c, const char *text, size_t size, const char *name, take_fn *take,
                                struct stance_error *err)
 {
-    size_t              whole = whole_lines(text, size);
-    bool                begun = false;
-    struct stance_error torn  = STANCE_ERROR_INIT;
-    stance_status       status = take_part(c, text, whole, name, take, &begun, err);
+    size_t number = 0;
+    bool   begun = false;
 
-    if (status != STANCE_OK || whole == size)
-        return status;
-    status = take_part(c, text + whole, size - whole, name, take, &begun, &torn);
-    if (status == STANCE_ERR_NOMEM) {
-        if (err != NULL)
-            *err = torn;
-        return status;
+    for (size_t at = 0, next; at < size; at = next) {
+        const char         *end  = memchr(text + at, '\n', size - at);
+        size_t              len  = end != NULL ? (size_t)(end - (text + at)) : size - at;
+        struct stance_error torn = STANCE_ERROR_INIT;
+        stance_status       status;
+
+        next = at + len + 1;
+        number++;
+        if (is_blank(text + at, len))
+            continue;
+        status = take_line(c, text + at, len, name, number, take, &begun, end != NULL ? err : &torn);
+        if (status == STANCE_ERR_NOMEM)
+            return no_memory(err);
+        if (status != STANCE_OK && end != NULL)
+            return status;
     }
     return STANCE_OK;
 }
@@ -275,7 +286,7 @@ static stance_status take_histogram(struct stance_curves *c, struct stance_json 
     if (h.step < 0 || first != STANCE_EXPONENT_FIRST || !(h.e.scale > 0 && isfinite(h.e.scale)))
         stance_json_refuse(r, STANCE_ERR_FORMAT, "no histogram of exponents: step >= 0, scale > 0 and first %d are expected",
                            STANCE_EXPONENT_FIRST);
-    status = stance_json_status(r, err);
+    status = stance_json_finish(r, err);
     if (status != STANCE_OK)
         return status;
     while (!*begun && c->n_histograms > 0 && c->histogram[c->n_histograms - 1].step >= h.step)

@@ -18,9 +18,12 @@ static double at_x(const struct frame *f, double v)
     return f->x + f->w * stance_axis_place(&f->ax, v);
 }
 
+/* NaN stays. */
 static double at_y(const struct frame *f, double v)
 {
-    return f->y + f->h * (1 - stance_axis_place(&f->ay, v));
+    double part = stance_axis_place(&f->ay, v);
+
+    return f->y + f->h * (1 - (part < 0 ? 0 : part > 1 ? 1 : part));
 }
 
 static void put_text(const struct stance_canvas *c, int ink, double x, double y, double size, int anchor, bool bold,

@@ -94,6 +94,7 @@ static stance_status put_back(struct kept *k, struct stance_error *err)
 
 struct look {
     const struct stance_device *device;
+    enum stance_type            low; /* what gradients of activations are stored in */
     struct stance_diagnosis    *findings;
     struct stance_exponents    *exponents;
     double                      inverse;
@@ -171,6 +172,7 @@ static void look_at(void *ctx, const struct stance_watched *w)
     struct stance_finding   *pass = d == NULL ? NULL : w->backward ? &d->backward : &d->forward, f = { .found = true };
     bool                     search = pass != NULL && !pass->found, largest;
     bool counted = l->exponents != NULL && w->backward && w->kind == STANCE_WATCHED_RESULT && !w->weight_gradient
+                   && w->tensor->type == l->low
                    && w->tensor->shape.rank > 0; /* a scalar is the gradient of the loss, which is the scale */
     struct stance_tensor     host;
 
@@ -199,8 +201,8 @@ stance_status stance_diagnose(struct stance_store *store, struct stance_program 
                               struct stance_diagnosis *findings, struct stance_exponents *exponents, float scale,
                               struct stance_error *err)
 {
-    struct look   l = { .device = store->device, .findings = findings, .exponents = exponents, .inverse = 1 / (double)scale,
-                        .err = err };
+    struct look   l = { .device = store->device, .low = store->policy.low, .findings = findings, .exponents = exponents,
+                        .inverse = 1 / (double)scale, .err = err };
     struct kept   k;
     stance_status status;
 

@@ -6,6 +6,7 @@
 #include <stance/log.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STANCE_LOG_MODULE "step"
@@ -410,7 +411,7 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
 {
     struct stance_control *control = s->store->control;
     struct stance_outcome  outcome = { .size = sizeof outcome };
-    char                   first[700];
+    char                   found[700], first[900];
     const char            *bad = NULL;
 
     look_at_weights(s);
@@ -431,8 +432,11 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     *result = (struct stance_step_result){ s->window.loss, outcome.grad_norm, s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
     if (result->skipped)
-        bad = s->diagnosed && stance_diagnosis_first(&s->diagnosis, first, sizeof first)
-                  ? first : segment_at(s->store, control->first_bad);
+        bad = segment_at(s->store, control->first_bad);
+    if (result->skipped && s->diagnosed && stance_diagnosis_first(&s->diagnosis, found, sizeof found)) {
+        snprintf(first, sizeof first, "%s, from %s", bad != NULL ? bad : "a tensor unknown", found);
+        bad = first;
+    }
     return stance_skips_count(&s->skips, result->skipped, bad, result->scale, err);
 }
 
