@@ -67,16 +67,19 @@ static void add_exponents(struct stance_figure *f)
     struct stance_panel *p = &f->panel[f->n_panels];
     char                *title = f->titles[f->n_panels];
 
-    *p = (struct stance_panel){ .title = title };
-    for (int r = 0; r < f->n; r++)
-        if (f->run[r].n_histograms > 0)
-            p->exponents[p->n_exponents++] = &f->run[r].histogram[f->run[r].n_histograms - 1];
+    *p = (struct stance_panel){ .title = title, .alone = f->n == 1 };
+    for (int r = 0; r < f->n; r++) {
+        if (f->run[r].n_histograms == 0)
+            continue;
+        p->exponents[p->n_exponents].of       = &f->run[r].histogram[f->run[r].n_histograms - 1];
+        p->exponents[p->n_exponents++].number = r;
+    }
     if (p->n_exponents == 0)
         return;
     if (f->n > 1) {
         snprintf(title, sizeof f->titles[0], "Gradients of activations (%%)");
     } else {
-        snprintf(title, sizeof f->titles[0], "Gradients of step %" PRId64 " (%%)", p->exponents[0]->step);
+        snprintf(title, sizeof f->titles[0], "Gradients of step %" PRId64 " (%%)", p->exponents[0].of->step);
         p->line[p->n++] = (struct stance_panel_line){ NULL, "activations", 0 };
         p->line[p->n++] = (struct stance_panel_line){ NULL, "weights", 1 };
         p->legend = true;

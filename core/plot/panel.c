@@ -148,7 +148,7 @@ static void finish_stretch(const struct frame *f, const struct stance_panel *p, 
     const struct stance_canvas *c = f->c;
 
     if (s->n > 1)
-        c->ops->line(c->ctx, ink_of(l->number), p->nested ? 1.4 + 0.8 * (l->number < 5 ? l->number : 5) : 1.6,
+        c->ops->line(c->ctx, ink_of(l->number), p->nested && dash_of(l->number) == 0 ? 1.4 + 0.6 * l->number : 1.6,
                      dash_of(l->number), s->xy, s->n);
     for (int i = 0; i < s->n && (p->dots || s->n == 1); i++)
         c->ops->disc(c->ctx, ink_of(l->number), s->xy[2 * i], s->xy[2 * i + 1], 2.2);
@@ -278,13 +278,12 @@ static void draw_reach(const struct frame *f, float scale)
 
 static void draw_exponents(const struct stance_panel *p, struct frame *f, double x, double y)
 {
-    bool   one = p->n_exponents == 1;
     double most = 0;
 
     for (int k = 0; k < p->n_exponents; k++)
         for (int i = 0; i < STANCE_EXPONENTS; i++) {
-            most = fmax(most, share(&p->exponents[k]->e.activation, i));
-            most = one ? fmax(most, share(&p->exponents[k]->e.weight, i)) : most;
+            most = fmax(most, share(&p->exponents[k].of->e.activation, i));
+            most = p->alone ? fmax(most, share(&p->exponents[k].of->e.weight, i)) : most;
         }
     stance_axis_make(&f->ax, STANCE_AXIS_LINEAR, STANCE_EXPONENT_FIRST, STANCE_EXPONENT_LAST + 1, true, true, 7);
     f->ax.n = 0;
@@ -300,12 +299,12 @@ static void draw_exponents(const struct stance_panel *p, struct frame *f, double
     put_text(f->c, STANCE_INK_FAINT, at_x(f, 1), f->y + 12, 10, 0, false, "normal");
     draw_axes(f, "magnitude of a gradient, divided by the loss scale", y);
     for (int k = p->n_exponents; k-- > 0;) {
-        if (one)
-            draw_outline(f, &p->exponents[k]->e.weight, 1);
-        draw_outline(f, &p->exponents[k]->e.activation, k);
+        if (p->alone)
+            draw_outline(f, &p->exponents[k].of->e.weight, 1);
+        draw_outline(f, &p->exponents[k].of->e.activation, p->exponents[k].number);
     }
-    if (one)
-        draw_reach(f, p->exponents[0]->e.scale);
+    if (p->alone)
+        draw_reach(f, p->exponents[0].of->e.scale);
     if (p->legend)
         draw_legend(f->c, p, x, y);
 }

@@ -29,8 +29,10 @@ struct stance_panel {
     struct stance_panel_line             line[STANCE_PANEL_LINES];
     int                                  n;
     int64_t                              last;   /**< step where the x axis ends; it begins at 0 */
-    const struct stance_step_exponents  *exponents[STANCE_PANEL_LINES]; /**< a histogram instead, one a run */
+    /** Instead of curves: of each run that has one a histogram, with the run's number. */
+    struct { const struct stance_step_exponents *of; int number; } exponents[STANCE_PANEL_LINES];
     int                                  n_exponents;
+    bool                                 alone; /**< of one run: its weights and its loss scale too */
 };
 
 /** Draws into the width and height above. */
