@@ -12,7 +12,7 @@
 #define STANCE_LOG_MODULE "step"
 
 /* Skips in a row after which somebody should be told where they come from. */
-enum { INPUTS_MAX = 8, UPDATES_MAX = 4, SKIPS_TOLD = 3 };
+enum { INPUTS_MAX = 8, UPDATES_MAX = 8, SKIPS_TOLD = 3 };
 
 struct bound {
     struct stance_program      *program;
@@ -27,15 +27,17 @@ struct stance_step {
     struct stance_scaler       *scaler;
     struct bound                programs[STANCE_STEP_PROGRAMS];
     struct stance_arena        *memory;
-    struct stance_launch        updates[UPDATES_MAX]; /* check, optimizer, commits */
+    struct stance_launch        updates[UPDATES_MAX]; /* check, clipping by value, optimizer, commits, averages */
     int                         n_updates;
-    bool                        accumulate;
+    struct stance_ema           average;
+    bool                        accumulate, clip_inf;
     struct stance_window        window;
     struct stance_skips         skips;
     uint64_t                    windows; /* so far, skipped ones too */
 
     bool                             debug_overflow, diagnosed, want_exponents, have_exponents;
     int64_t                          micro; /* micro-batches of this window that this step has seen */
+    struct stance_program           *newest; /* of the last of them; NULL: there was none yet */
     struct stance_diagnosis          diagnosis;
     struct stance_gradient_exponents exponents;
 };
@@ -65,6 +67,25 @@ static stance_status add_update(struct stance_step *s, const char *name, const s
     return STANCE_OK;
 }
 
+/* Averages of the masters and of the committed statistics, after both are final. */
+static stance_status add_averages(struct stance_step *s, struct stance_error *err)
+{
+    struct stance_store *store  = s->store;
+    enum stance_type     wide   = store->policy.wide;
+    struct stance_tensor update = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update), in[3];
+    stance_status        status = STANCE_OK;
+
+    for (int b = 0; b < STANCE_BANK_COUNT && status == STANCE_OK; b++) {
+        if (store->average[b] == NULL)
+            continue;
+        in[0]  = flat(store->average[b], wide, store->bytes[b]);
+        in[1]  = update;
+        in[2]  = flat(store->committed[b] != NULL ? store->committed[b] : store->bank[b], wide, store->bytes[b]);
+        status = add_update(s, "ema", stance_builtin_op("ema"), &s->average, in, 3, in, 1, err);
+    }
+    return status;
+}
+
 /* What happens once a window, over whole banks: they are flat, and the update is element-wise, so the
  * order of elements within a segment does not matter. */
 static stance_status make_updates(struct stance_step *s, const struct stance_instance *optimizer, struct stance_error *err)
@@ -77,9 +98,16 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     struct stance_tensor               update  = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
     struct stance_tensor               grad    = flat(store->gradient, wide, bytes);
     struct stance_tensor               in[3 + STANCE_SLOTS_MAX], out[2];
+    char                               rule[160];
+    const char                        *name;
     stance_status                      status;
 
     status = add_update(s, "grad_check", stance_builtin_op("grad_check"), NULL, &grad, 1, &control, 1, err);
+    if (status == STANCE_OK && store->control->clip_value > 0) {
+        in[0]  = grad;
+        in[1]  = control;
+        status = add_update(s, "clip_value", stance_builtin_op("clip_value"), NULL, in, 2, in, 1, err);
+    }
     if (status != STANCE_OK)
         return status;
     in[0] = grad;
@@ -87,7 +115,12 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
     for (int i = 0; i < ops->slots; i++)
         in[3 + i] = flat(store->slot[i], wide, bytes);
-    status = add_update(s, optimizer->plugin->name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
+    /* Not its bare name: that may be one of an op which the device has. */
+    snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
+    name = stance_arena_strdup(s->memory, rule);
+    if (name == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", rule);
+    status = add_update(s, name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
                         1 + ops->slots, err);
     for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
         enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;
@@ -99,7 +132,7 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
         out[1] = in[2] = flat(store->committed[b], type, store->bytes[b]);
         status = add_update(s, "commit", stance_builtin_op("commit"), NULL, in, 3, out, 2, err);
     }
-    return status;
+    return status == STANCE_OK ? add_averages(s, err) : status;
 }
 
 static stance_status add_program(struct stance_step *s, const struct stance_step_options *o,
@@ -147,10 +180,19 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
         goto free_step;
     }
     status = stance_store_new(o->device, o->policy, &s->store, err);
+    if (status == STANCE_OK && o->average != NULL && o->optimizer != NULL) {
+        s->average                = *o->average;
+        s->store->averages        = true;
+        s->store->averages_states = o->average_states;
+    }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++)
         status = add_program(s, o, (enum stance_step_program)i, batch[i], err);
+    if (status == STANCE_OK && o->optimizer != NULL && s->store->bytes[STANCE_BANK_PARAM] == 0)
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the loss depends on no weight that is trained");
     if (status == STANCE_OK && o->optimizer != NULL) {
-        s->store->control->clip = o->clip;
+        s->store->control->clip       = o->clip;
+        s->store->control->clip_inf   = s->clip_inf = o->clip_inf;
+        s->store->control->clip_value = o->clip_value;
         status = make_updates(s, o->optimizer, err);
     }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++) {
@@ -298,7 +340,6 @@ static void begin_looking(struct stance_step *s)
 {
     s->diagnosed = s->have_exponents = false;
     s->micro     = 0;
-    s->exponents = (struct stance_gradient_exponents){ .scale = s->window.scale };
 }
 
 static bool wants_diagnosis(const struct stance_step *s)
@@ -308,53 +349,63 @@ static bool wants_diagnosis(const struct stance_step *s)
     return !s->diagnosed && (s->debug_overflow || row == SKIPS_TOLD || (s->skips.limit > 0 && row >= s->skips.limit));
 }
 
-/* After a micro-batch. What cannot be looked at ends the looking, not the run. */
-static stance_status look(struct stance_step *s, struct stance_program *p, struct stance_error *err)
+/* Runs the newest micro-batch again. What cannot be looked at ends the looking, not the run. */
+static stance_status look(struct stance_step *s, bool overflow, struct stance_error *err)
 {
-    struct stance_control *control = s->store->control, before = *control;
-    struct stance_error    why = STANCE_ERROR_INIT;
-    bool                   overflow = false;
-    stance_status          status;
+    struct stance_error why    = STANCE_ERROR_INIT;
+    stance_status       status = STANCE_OK;
 
-    if (s->n_updates > 0 && wants_diagnosis(s)) { /* the first update is the check; it changes the control block alone */
-        if (stance_launch_run(s->device, &s->updates[0]) != STANCE_OK)
-            return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[0].op);
-        if (STANCE_HAS(s->device->ops, wait) && s->device->ops->wait(s->device->state, err) != STANCE_OK)
-            return STANCE_ERR_DEVICE;
-        overflow = control->update.skip;
-        *control = before;
-    }
-    if (!overflow && !s->want_exponents)
+    if (s->newest == NULL || !(overflow || s->want_exponents))
         return STANCE_OK;
-    status = stance_diagnose(s->store, p, s->accumulate, overflow ? &s->diagnosis : NULL,
+    s->exponents = (struct stance_gradient_exponents){ .scale = s->window.scale };
+    status = stance_diagnose(s->store, s->newest, s->accumulate, overflow ? &s->diagnosis : NULL,
                              s->want_exponents ? &s->exponents.activation : NULL, s->window.scale, &why);
     if (status == STANCE_ERR_DEVICE) {
         if (err != NULL)
             *err = why;
         return status;
     }
-    if (overflow && status == STANCE_OK) {
-        s->diagnosed       = true;
-        s->diagnosis.micro = s->micro;
-    }
     if (status != STANCE_OK) {
         STANCE_LOG(STANCE_LOG_WARN, "looking into a micro-batch: %s", why.text);
         s->want_exponents = false;
+    } else if (overflow) {
+        s->diagnosed       = true;
+        s->diagnosis.micro = s->micro - 1;
     }
     return STANCE_OK;
 }
 
-/* Before the update. */
-static void look_at_weights(struct stance_step *s)
+/* After a micro-batch that others will be added to: whether it is the one. The first update is the check; it
+ * changes the control block alone. */
+static stance_status look_at_micro(struct stance_step *s, struct stance_error *err)
 {
-    struct stance_error why = STANCE_ERROR_INIT;
+    struct stance_control *control = s->store->control, before = *control;
+    bool                   overflow;
 
-    if (!s->want_exponents)
-        return;
+    if (!s->accumulate || s->n_updates == 0 || !wants_diagnosis(s))
+        return STANCE_OK;
+    if (stance_launch_run(s->device, &s->updates[0]) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[0].op);
+    if (STANCE_HAS(s->device->ops, wait) && s->device->ops->wait(s->device->state, err) != STANCE_OK)
+        return STANCE_ERR_DEVICE;
+    overflow = control->update.skip;
+    *control = before;
+    return overflow ? look(s, true, err) : STANCE_OK;
+}
+
+/* At the end of a window, between the check and the update. */
+static stance_status look_at_window(struct stance_step *s, struct stance_error *err)
+{
+    struct stance_error why    = STANCE_ERROR_INIT;
+    stance_status       status = look(s, s->store->control->update.skip && wants_diagnosis(s), err);
+
+    if (status != STANCE_OK || !s->want_exponents)
+        return status;
     s->want_exponents = false;
     s->have_exponents = stance_diagnose_weights(s->store, s->window.scale, &s->exponents.weight, &why) == STANCE_OK;
     if (!s->have_exponents)
         STANCE_LOG(STANCE_LOG_WARN, "looking at the gradients of the weights: %s", why.text);
+    return STANCE_OK;
 }
 
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
@@ -375,7 +426,7 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
         begin_looking(s);
     }
     control->scale        = s->window.scale;
-    control->micro_weight = (float)weight;
+    control->micro_weight = weight;
     status = pack(s, b, err);
     if (status != STANCE_OK)
         return status;
@@ -387,9 +438,9 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
     s->window.loss += weight * loss;
     if (stance_program_backward(b->program) != STANCE_OK)
         return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the backward pass failed", s->device->plugin->name);
-    status = look(s, b->program, err);
+    s->newest = b->program;
     s->micro++;
-    return status;
+    return look_at_micro(s, err);
 }
 
 /* The trained tensor that an index into the flat gradients falls into. */
@@ -414,12 +465,18 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     char                   found[700], first[900];
     const char            *bad = NULL;
 
-    look_at_weights(s);
+    if (!s->window.open) /* nothing has been checked, or it has been applied already */
+        return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "a step without a batch");
     control->update.rate = rate;
     control->scale       = s->window.scale;
-    for (int i = 0; i < s->n_updates; i++)
+    for (int i = 0; i < s->n_updates; i++) {
+        stance_status status;
+
         if (stance_launch_run(s->device, &s->updates[i]) != STANCE_OK)
             return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[i].op);
+        if (i == 0 && (status = look_at_window(s, err)) != STANCE_OK) /* the check comes first */
+            return status;
+    }
     weights_changed(s);
 
     outcome.step      = s->windows++;
@@ -429,7 +486,8 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     stance_scaler_update(s->scaler, &outcome);
     if (!outcome.overflow)
         control->update.applied++;
-    *result = (struct stance_step_result){ s->window.loss, outcome.grad_norm, s->window.scale, outcome.overflow != 0 };
+    *result = (struct stance_step_result){ s->window.loss, s->clip_inf ? outcome.max_abs : outcome.grad_norm,
+                                           s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
     if (result->skipped)
         bad = segment_at(s->store, control->first_bad);
@@ -437,7 +495,15 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
         snprintf(first, sizeof first, "%s, from %s", bad != NULL ? bad : "a tensor unknown", found);
         bad = first;
     }
+    if (!outcome.overflow)
+        stance_skips_loss(&s->skips, s->window.loss, outcome.step);
     return stance_skips_count(&s->skips, result->skipped, bad, result->scale, err);
+}
+
+stance_status stance_step_exchange_average(struct stance_step *s, struct stance_error *err)
+{
+    weights_changed(s);
+    return stance_store_exchange_average(s->store, err);
 }
 
 stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err)
