@@ -43,3 +43,4 @@ include tests/runs.mk
 include tests/abi.mk
 include tests/mp.mk
 include tests/mem.mk
+include tests/diag.mk

@@ -23,6 +23,7 @@ static const struct stance_verb *const verbs[] = {
     &stance_verb_convert,
     &stance_verb_new,
     &stance_verb_bench,
+    &stance_verb_plot,
     &stance_verb_trace,
 };
 enum { N_VERBS = sizeof verbs / sizeof *verbs };

@@ -464,3 +464,11 @@ bool stance_program_launch(const struct stance_program *p, size_t i, struct stan
                                            p->launches[i].kernel != NULL, i >= p->n_forward };
     return true;
 }
+
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out)
+{
+    if (i >= p->n)
+        return false;
+    *out = (struct stance_program_part){ p->g, p->order[i], &p->launches[i], i >= p->n_forward };
+    return true;
+}

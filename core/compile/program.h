@@ -54,6 +54,14 @@ struct stance_program_size stance_program_size(const struct stance_program *p);
  *  turned on. @return false past the last */
 struct stance_program_launch { const char *op, *scope; double seconds; bool on_device, backward; };
 bool stance_program_launch(const struct stance_program *p, size_t i, struct stance_program_launch *out);
+/** What launch @p i is made from. @return false past the last */
+struct stance_program_part {
+    const struct stance_graph  *g;
+    uint32_t                    node;
+    const struct stance_launch *launch;
+    bool                        backward;
+};
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out);
 /** Turns timing of launches on or off. @return false when memory is short. */
 bool stance_program_profile(struct stance_program *p, bool on);
 
