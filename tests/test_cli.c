@@ -92,7 +92,7 @@ START_TEST(help_and_version)
     ck_assert_ptr_nonnull(strstr(out, "Usage: stance list")); /* no terminal: no man page */
     ck_assert_int_eq(run("--build-info"), 0);
     ck_assert_msg(strstr(out, "compiler: ") != NULL && strstr(out, "\nconfigure: ") != NULL
-                  && strstr(out, "\nlibyaml: ") != NULL, "%s", out);
+                  && strstr(out, "\nlibyaml: ") != NULL && strstr(out, "\ncpu device: ") != NULL, "%s", out);
 }
 END_TEST
 
