@@ -163,6 +163,10 @@ static stance_status write_flipped(struct trace *t, int image, struct stance_err
         status = stance_step_read(t->step, STANCE_STEP_EVAL, "heatmap", STANCE_TYPE_F32, heat, err);
     if (status != STANCE_OK)
         goto done;
+    if (!STANCE_HAS(s->model.head.plugin->ops.head, unflip)) {
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "head '%s' cannot be flipped", s->model.head.plugin->name);
+        goto done;
+    }
     s->model.head.plugin->ops.head->unflip(s->model.head.config, &s->pose, heat, (int)t->image->dim[0],
                                            s->recipe->test.shift_heatmap);
     if (t->type == STANCE_TYPE_F64)

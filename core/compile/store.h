@@ -12,8 +12,6 @@
 /** PARAM: trained; FROZEN: as loaded; STATE: wide states; COUNTER: I64 states. */
 enum stance_bank { STANCE_BANK_PARAM, STANCE_BANK_FROZEN, STANCE_BANK_STATE, STANCE_BANK_COUNTER, STANCE_BANK_COUNT };
 
-enum { STANCE_SLOTS_MAX = 4 };
-
 /** One tensor of a bank. */
 struct stance_segment {
     char               *name;   /**< as in checkpoints */

@@ -52,7 +52,7 @@ struct stance_device_ops {
     void (*close)(void *state);
 
     /** Whether forward (and, training, backward) can run with @p low as the low type; the reason why
-     *  not names the type and what is missing. */
+     *  not names the type and what is missing. NULL: binary32 only. */
     stance_status (*precision)(void *state, enum stance_type low, bool training, struct stance_error *err);
     /** Low type that `precision: auto` means here. */
     enum stance_type (*fast_type)(void *state);
@@ -65,7 +65,7 @@ struct stance_device_ops {
     void (*form)(void *state, const struct stance_tensor *t, enum stance_purpose purpose,
                  struct stance_form *out);
 
-    /** Whether the device has a kernel for the node. @return false: it declines; the core then
+    /** Whether the device has a kernel for the node; with prepare and launch, or NULL like them. @return false: it declines; the core then
      *  looks for a plain kernel of the op, and fails with the op's name if there is none. */
     bool (*offer)(void *state, const struct stance_request *req, struct stance_offer *offer);
     /** Makes the kernel of an accepted offer; tensors have their final forms. */
@@ -75,13 +75,17 @@ struct stance_device_ops {
     stance_status (*launch)(void *state, void *kernel, const struct stance_call *call);
 
     /** Converts between forms, synchronously: *to is filled from *from (same shape). Either side may
-     *  be host memory in the plain layout. Padding of the device's layouts is zeroed. */
+     *  be host memory in the plain layout; numbers there are binary32 or binary64 whatever the device
+     *  stores. Padding of the device's layouts is zeroed. */
     stance_status (*reorder)(void *state, const struct stance_tensor *to,
                              const struct stance_tensor *from, struct stance_error *err);
     /** Waits for everything launched. NULL: launches are synchronous. */
     stance_status (*wait)(void *state, struct stance_error *err);
     /** Lines "key: value" for `stance inspect`: ISA, threads, fast types. Owned by the state. */
     const char *(*describe)(void *state);
+    /** What op plugins' kernels for this device launch on (CUDA: the stream). NULL: they are called and
+     *  have finished when they return. */
+    void *(*queue)(void *state);
 };
 
 /* ---- ops that the compiler makes, and only devices meet -------------------------------------- */

@@ -24,6 +24,7 @@ stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *
                                 struct stance_scaler **out, struct stance_error *err)
 {
     struct stance_scaler *s = stance_calloc(1, sizeof *s);
+    stance_status         status;
 
     if (s == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "scaler '%s'", plugin->name);
@@ -34,6 +35,11 @@ stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *
     if (s->config == NULL || s->state == NULL) {
         stance_scaler_free(s);
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "scaler '%s'", plugin->name);
+    }
+    status = stance_param_defaults(s->ops->state, s->state, err);
+    if (status != STANCE_OK) {
+        stance_scaler_free(s);
+        return stance_error_prefix(err, status, "scaler '%s': state", plugin->name);
     }
     if (STANCE_HAS(s->ops, start))
         s->ops->start(s->state, s->config);

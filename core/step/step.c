@@ -4,6 +4,7 @@
 #include "step/step.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { INPUTS_MAX = 8, UPDATES_MAX = 4 };
@@ -66,6 +67,8 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     struct stance_tensor               update  = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
     struct stance_tensor               grad    = flat(store->gradient, wide, bytes);
     struct stance_tensor               in[3 + STANCE_SLOTS_MAX], out[2];
+    char                               rule[160];
+    const char                        *name;
     stance_status                      status;
 
     status = add_update(s, "grad_check", stance_builtin_op("grad_check"), NULL, &grad, 1, &control, 1, err);
@@ -76,7 +79,12 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
     for (int i = 0; i < ops->slots; i++)
         in[3 + i] = flat(store->slot[i], wide, bytes);
-    status = add_update(s, optimizer->plugin->name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
+    /* Not its bare name: that may be one of an op which the device has. */
+    snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
+    name = stance_arena_strdup(s->memory, rule);
+    if (name == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", rule);
+    status = add_update(s, name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
                         1 + ops->slots, err);
     for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
         enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;

@@ -5,6 +5,8 @@
 
 #include "data/pose_info.h"
 
+#include <string.h>
+
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
                                  const struct stance_plugin **out, struct stance_error *err)
 {
@@ -96,10 +98,14 @@ stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struc
 static stance_status open_task(struct stance_setup *s, struct stance_error *err)
 {
     const struct stance_data *d = s->train.ops != NULL ? &s->train : &s->val;
+    const struct stance_pose *pose;
     struct stance_task_setup  setup;
     stance_status             status;
 
-    s->pose = *d->ops->pose(d->state);
+    pose    = d->ops->pose(d->state);
+    s->pose = (struct stance_pose){ 0 };
+    memcpy(&s->pose, pose, pose->size < sizeof s->pose ? pose->size : sizeof s->pose);
+    s->pose.size = sizeof s->pose;
     take_sizes(s);
     if (s->train.ops != NULL && s->val.ops != NULL
         && s->val.ops->pose(s->val.state)->keypoints != s->pose.keypoints)

@@ -179,14 +179,15 @@ static bool offer_adam(struct cpu *cpu, const struct stance_request *q, struct s
 {
     (void)cpu;
     (void)o;
-    return ((const struct stance_adam *)q->attr)->betas.n == 2 && update_operands(q, 2);
+    return q->ops->attr_size == sizeof(struct stance_adam) && ((const struct stance_adam *)q->attr)->betas.n == 2
+           && update_operands(q, 2);
 }
 
 static bool offer_sgd(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
     (void)cpu;
     (void)o;
-    return update_operands(q, 1);
+    return q->ops->attr_size == sizeof(struct stance_sgd) && update_operands(q, 1);
 }
 
 struct update {
@@ -271,9 +272,9 @@ static const struct cpu_op accumulate = { "accumulate", offer_accumulate, NULL, 
 static const struct cpu_op loss_seed  = { "loss_seed", offer_seed, NULL, launch_seed, NULL };
 static const struct cpu_op grad_check = { "grad_check", offer_check, NULL, launch_check, NULL };
 static const struct cpu_op commit     = { "commit", offer_commit, NULL, launch_commit, NULL };
-static const struct cpu_op adam_op    = { "adam", offer_adam, NULL, launch_adam, NULL };
-static const struct cpu_op adamw_op   = { "adamw", offer_adam, NULL, launch_adamw, NULL };
-static const struct cpu_op sgd_op     = { "sgd", offer_sgd, NULL, launch_sgd, NULL };
+static const struct cpu_op adam_op    = { "optimizer_adam", offer_adam, NULL, launch_adam, NULL };
+static const struct cpu_op adamw_op   = { "optimizer_adamw", offer_adam, NULL, launch_adamw, NULL };
+static const struct cpu_op sgd_op     = { "optimizer_sgd", offer_sgd, NULL, launch_sgd, NULL };
 
 const struct cpu_op *const stance_cpu_update_ops[] = { &accumulate, &loss_seed, &grad_check, &commit,
                                                        &adam_op, &adamw_op, &sgd_op, NULL };
