@@ -12,7 +12,7 @@
     X(PLUGIN_PATH, "STANCE_PLUGIN_PATH", "",                                                       \
       "folders searched for plugins before the user's and the installed one, separated by colons") \
     X(PLUGIN_BLOCKLIST, "STANCE_PLUGIN_BLOCKLIST", "",                                             \
-      "plugins that must not be loaded: kind_name,kind_name")                                      \
+      "plugins that must not be loaded: KIND/NAME,KIND/NAME")                                      \
     X(RECIPE_PATH, "STANCE_RECIPE_PATH", "",                                                       \
       "folders searched for recipes before the installed one, separated by colons")                \
     X(LOG, "STANCE_LOG", "warn", "what is told on standard error: warn, info, debug or trace")     \

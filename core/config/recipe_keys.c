@@ -8,7 +8,7 @@
 #include <dirent.h>
 #include <string.h>
 
-/* The defaults are those of recipe_plugins.c and recipe_precision.c; tests/test_manual.c holds them against
+/* The defaults are those of recipe_plugins.c and recipe_precision.c; tests/docs/pages holds them against
  * `stance config`. */
 const struct stance_recipe_key stance_recipe_keys[] = {
     { "_base_", STANCE_KIND_COUNT, "[]",
