@@ -25,8 +25,8 @@ all-local: doc
 endif
 install-data-local:
 	if test -f doc/api/html/index.html; then \
-		$(MKDIR_P) "$(DESTDIR)$(htmldir)" && cp -R doc/api/html/. "$(DESTDIR)$(htmldir)"; fi
+		$(MKDIR_P) "$(DESTDIR)$(htmldir)/api" && cp -R doc/api/html/. "$(DESTDIR)$(htmldir)/api"; fi
 uninstall-local:
-	if test -f doc/api/html/index.html; then rm -rf "$(DESTDIR)$(htmldir)"; fi
+	if test -f doc/api/html/index.html; then rm -rf "$(DESTDIR)$(htmldir)/api"; fi
 clean-local:
 	rm -rf doc/api
