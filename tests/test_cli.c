@@ -208,6 +208,64 @@ START_TEST(inspect_shows_parameters)
 }
 END_TEST
 
+START_TEST(inspect_shows_devices_and_kinds)
+{
+    json_t *root, *one;
+    size_t  i;
+    bool    ref = false;
+
+    ck_assert_int_eq(run("inspect --json device/ref"), 0);
+    root = json_loads(out, 0, NULL);
+    ck_assert_msg(root != NULL, "%s", out);
+    one = json_object_get(root, "machine");
+    ck_assert(json_is_true(json_object_get(one, "usable")) && json_is_null(json_object_get(one, "reason")));
+    ck_assert_str_eq(json_string_value(json_object_get(one, "precision_auto")), "fp32");
+    ck_assert_uint_eq(json_array_size(json_object_get(one, "precisions")), 2); /* fp32, fp64 */
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(one, "facts"), "threads")), "1");
+    json_decref(root);
+    ck_assert_int_eq(run("inspect --json device"), 0);
+    root = json_loads(out, 0, NULL);
+    ck_assert_msg(json_is_array(root), "%s", out);
+    json_array_foreach(root, i, one) {
+        ck_assert_str_eq(json_string_value(json_object_get(one, "kind")), "device");
+        ref = ref || strcmp(json_string_value(json_object_get(one, "name")), "ref") == 0;
+    }
+    ck_assert(ref);
+    json_decref(root);
+    ck_assert_int_eq(run("inspect --exists device/ref"), 0);
+    ck_assert(*out == '\0' && *errors == '\0');
+    ck_assert_int_eq(run("inspect --json recipe"), 0);
+    root = json_loads(out, 0, NULL);
+    ck_assert_msg(json_is_array(json_object_get(json_object_get(root, "sections"), "train.checkpoint")), "%s", out);
+    ck_assert(json_array_size(json_object_get(root, "choices")) > 10);
+    json_decref(root);
+}
+END_TEST
+
+/* Tables are broken to the width at hand, and not at all in a pipe. */
+START_TEST(tables_fit_the_terminal)
+{
+    static const char *const arguments[] = { "list", "inspect scaler", "inspect recipe", "inspect --env", "train --help" };
+
+    for (size_t k = 0; k < sizeof arguments / sizeof *arguments; k++) {
+        size_t widest = 0;
+
+        ck_assert_int_eq(stance_in("COLUMNS=80", arguments[k]), 0);
+        for (const char *line = out; *line != '\0';) {
+            size_t len = strcspn(line, "\n");
+
+            /* Paths and ranges are not broken. */
+            if (len > widest && memchr(line, '/', len) == NULL && memchr(line, '[', len) == NULL)
+                widest = len;
+            line += len + (line[len] == '\n');
+        }
+        ck_assert_msg(widest > 60 && widest <= 80, "%s: %zu columns", arguments[k], widest);
+    }
+    ck_assert_int_eq(stance_in("env -u COLUMNS", "list dataset"), 0);
+    ck_assert_msg(strstr(out, "drawn persons with COCO's 17 keypoints, made on the fly: no download\n") != NULL, "%s", out);
+}
+END_TEST
+
 START_TEST(environment_is_shown)
 {
     ck_assert_int_eq(stance_in("STANCE_PLUGIN_BLOCKLIST=device_x STANCE_TYPO=1", "inspect --env"),
@@ -310,6 +368,8 @@ int main(void)
     tcase_add_test(tc, list_is_json);
     tcase_add_test(tc, broken_plugins_are_listed_and_hurt_nobody);
     tcase_add_test(tc, inspect_shows_parameters);
+    tcase_add_test(tc, inspect_shows_devices_and_kinds);
+    tcase_add_test(tc, tables_fit_the_terminal);
     tcase_add_test(tc, environment_is_shown);
     tcase_add_test(tc, full_disk_is_told);
     tcase_add_test(tc, program_is_light);

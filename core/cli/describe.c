@@ -138,13 +138,53 @@ void stance_plugin_print(const struct stance_plugin *p, const char *file, const 
 
 /* ---- for programs ---------------------------------------------------------------------------- */
 
+/* "fp32, bf16" as a list. */
+static json_t *words_json(const char *text)
+{
+    json_t *list = json_array();
+
+    while (text != NULL && *text != '\0' && list != NULL) {
+        char   word[16];
+        size_t len = strcspn(text, ",");
+
+        snprintf(word, sizeof word, "%.*s", (int)len, text);
+        if (json_array_append_new(list, stance_json_text(word)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+        text += len;
+        text += strspn(text, ", ");
+    }
+    return list;
+}
+
+/* "key: value" lines as an object. */
+static json_t *facts_json(const char *line)
+{
+    json_t *facts = json_object();
+
+    while (line != NULL && *line != '\0' && facts != NULL) {
+        size_t len = strcspn(line, "\n"), key_len = strcspn(line, ":\n");
+        char   key[64], value[512];
+
+        snprintf(key, sizeof key, "%.*s", (int)key_len, line);
+        snprintf(value, sizeof value, "%.*s", len > key_len ? (int)(len - key_len - 1) : 0, line + key_len + (len > key_len));
+        if (len > 0 && json_object_set_new(facts, key, stance_json_text(value + strspn(value, " "))) != 0) {
+            json_decref(facts);
+            return NULL;
+        }
+        line += len + (line[len] == '\n');
+    }
+    return facts;
+}
+
 static json_t *machine_json(const struct stance_machine *m)
 {
     bool usable = m->why.status == STANCE_OK;
 
     return json_pack("{s:b, s:o, s:o, s:o, s:o}", "usable", usable, "reason",
-                     stance_json_text(usable ? NULL : m->why.text), "precisions", stance_json_text(m->usable.s),
-                     "precision_auto", stance_json_text(m->fast), "lines", stance_json_text(m->lines.s));
+                     stance_json_text(usable ? NULL : m->why.text), "precisions", words_json(m->usable.s),
+                     "precision_auto", stance_json_text(m->fast), "facts", facts_json(m->lines.s));
 }
 
 json_t *stance_plugin_json(const struct stance_plugin *p, const char *file, const struct stance_machine *m)
