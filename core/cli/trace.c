@@ -78,8 +78,7 @@ static stance_status make_step(struct trace *t, struct stance_error *err)
     s->pose.input_size[1]   = (int32_t)t->image->dim[2];
     s->pose.heatmap_size[0] = (int32_t)t->target->dim[3];
     s->pose.heatmap_size[1] = (int32_t)t->target->dim[2];
-    if (s->recipe->train.clip_grad_norm > 0) /* false for NaN: no clipping */
-        o.clip = s->recipe->train.clip_grad_norm;
+    stance_setup_window(s, &o);
     return stance_step_new(&o, &t->step, err);
 }
 

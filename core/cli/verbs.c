@@ -17,6 +17,7 @@ const struct stance_verb *const stance_verbs[] = {
     &stance_verb_inspect,
     &stance_verb_config,
     &stance_verb_convert,
+    &stance_verb_new,
     &stance_verb_bench,
     &stance_verb_trace,
     &stance_verb_completion,

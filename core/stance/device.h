@@ -7,6 +7,8 @@
 
 #include <stance/plugin.h>
 
+#include <math.h>
+
 STANCE_BEGIN_DECLS
 
 /** @addtogroup device Devices
@@ -110,21 +112,47 @@ struct stance_device_ops {
 struct stance_control {
     size_t  size;          /**< sizeof(struct stance_control) */
     float   scale;         /**< in: loss scale of the window */
-    float   micro_weight;  /**< in: weight of the micro-batch in its window */
-    double  clip;          /**< in: largest L2 norm of the gradient; 0: no clipping */
+    int32_t clip_inf;      /**< in: `clip` is of the largest magnitude, not of the L2 norm */
+    double  micro_weight;  /**< in: weight of the micro-batch in its window */
+    double  clip;          /**< in: largest norm of the gradient; 0: no clipping by norm */
     struct stance_update update; /**< rate and applied: in; skip and factor: set by "grad_check" */
     double  sum_squares;   /**< out: of the unscaled gradients, summed in binary64 */
     double  max_abs;       /**< out: largest magnitude among the unscaled gradients */
     int64_t first_bad;     /**< out: index into the flat gradients of the first non-finite one; -1 */
+    double  clip_value;    /**< in: largest magnitude of an unscaled gradient; 0: no clipping by value */
 };
 
 /* "loss_seed" (control) -> scalar F32: scale * micro_weight, the gradient of the loss.
  * "accumulate" (sum, g) -> sum + g, over the memory of sum; any stored type of g, sum is wide.
  * "grad_check" (flat gradients [n]) -> control: finite?, norm, factor = 1/scale and clip coefficient
  *     min(1, clip / (norm + 1e-6)) together; the factor's inverse scale is the binary32 of 1/(double)scale.
+ * "clip_value" (flat gradients [n], control) -> the same memory: after "grad_check", every gradient that
+ *     would be larger than clip_value once multiplied by the factor is cut to it; nothing when skipped.
+ * "ema" (average [n], update, value [n]) -> the memory of the average: a step of a moving average with the
+ *     decay that struct stance_ema gives for update.applied; nothing when the window is skipped.
  * "commit" (pending [n], update, committed [n]) -> pending, committed: committed = pending, or, when the
  *     window is skipped, pending = committed. Wide or I64.
  * "pack" (weight) -> the form that a kernel asked for; "reorder" (x) -> the same values in another form. */
+
+/** How the decay of "ema" comes to its final value; t is the number of this applied step, from 1.
+ *  RATIO: min(decay, (1 + t) / (10 + t)); EXPONENTIAL: decay (1 - exp(-t / tau)). */
+enum stance_ema_warmup { STANCE_EMA_CONSTANT, STANCE_EMA_RATIO, STANCE_EMA_EXPONENTIAL };
+/** Attributes of "ema". */
+struct stance_ema {
+    double decay; /**< final weight of the average, 0..1 */
+    double tau;   /**< of EXPONENTIAL, applied steps */
+    enum stance_ema_warmup warmup; /**< how the decay begins */
+};
+
+/** Decay of the applied step whose number, from 1, is @p applied + 1. */
+static inline double stance_ema_decay(const struct stance_ema *e, uint64_t applied)
+{
+    double t = (double)applied + 1, ratio = (1 + t) / (10 + t);
+
+    if (e->warmup == STANCE_EMA_EXPONENTIAL)
+        return e->decay * (1 - exp(-t / e->tau));
+    return e->warmup == STANCE_EMA_RATIO && ratio < e->decay ? ratio : e->decay;
+}
 
 #define STANCE_NORM_SUM_MAX 4 /**< normalised operands of one sum; plain ones likewise */
 

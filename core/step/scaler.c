@@ -235,6 +235,16 @@ int64_t stance_scaler_skip_limit(const struct stance_scaler *s)
     return steps > least ? steps : least;
 }
 
+void stance_skips_loss(struct stance_skips *k, double loss, uint64_t window)
+{
+    if (isfinite(loss))
+        return;
+    k->bad_losses++;
+    if ((k->bad_losses & (k->bad_losses - 1)) == 0)
+        STANCE_LOG(STANCE_LOG_WARN, "the loss of step %" PRIu64 " is %s, its gradients are finite: applied (%" PRId64 " such %s so far)",
+                   window + 1, isnan(loss) ? "nan" : "inf", k->bad_losses, k->bad_losses == 1 ? "step" : "steps");
+}
+
 stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor,
                                  float scale, struct stance_error *err)
 {

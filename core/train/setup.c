@@ -5,6 +5,7 @@
 
 #include "data/pose_info.h"
 
+#include <math.h>
 #include <string.h>
 
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
@@ -157,6 +158,8 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
                                       instance_of(&s->recipe->loss), &s->pose };
     s->optimizer = instance_of(&s->recipe->optimizer);
     s->schedule  = instance_of(&s->recipe->schedule);
+    s->average   = (struct stance_ema){ s->recipe->ema.decay, s->recipe->ema.tau,
+                                        (enum stance_ema_warmup)s->recipe->ema.warmup };
     if (parts & STANCE_SETUP_BACKWARD)
         status = check_memory(s->recipe, err);
     if (status == STANCE_OK && (parts & STANCE_SETUP_DEVICE))
@@ -170,6 +173,17 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
     if (status == STANCE_OK && (parts & (STANCE_SETUP_TRAIN | STANCE_SETUP_VAL)))
         status = open_task(s, err);
     return status;
+}
+
+void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o)
+{
+    const struct stance_recipe_train *t = &s->recipe->train;
+
+    o->clip           = t->clip_grad_norm > 0 ? t->clip_grad_norm : 0; /* NaN: none */
+    o->clip_inf       = t->clip_norm_type == STANCE_CLIP_NORM_INF;
+    o->clip_value     = t->clip_grad_value > 0 ? t->clip_grad_value : 0;
+    o->average        = isnan(s->average.decay) ? NULL : &s->average;
+    o->average_states = s->recipe->ema.statistics == STANCE_EMA_STATISTICS_AVERAGE;
 }
 
 void stance_setup_clear(struct stance_setup *s)

@@ -7,4 +7,3 @@ check_PROGRAMS += test_backbone_plainnet
 endif
 test_backbone_plainnet_LDFLAGS =
 test_backbone_plainnet_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

@@ -7,4 +7,3 @@ check_PROGRAMS += test_head_pointmap
 endif
 test_head_pointmap_LDFLAGS =
 test_head_pointmap_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

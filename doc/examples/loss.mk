@@ -7,4 +7,3 @@ check_PROGRAMS += test_loss_absmaps
 endif
 test_loss_absmaps_LDFLAGS =
 test_loss_absmaps_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

@@ -8,4 +8,3 @@ check_PROGRAMS += test_op_softclip
 endif
 test_op_softclip_LDFLAGS =
 test_op_softclip_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

@@ -7,4 +7,3 @@ check_PROGRAMS += test_optimizer_signum
 endif
 test_optimizer_signum_LDFLAGS =
 test_optimizer_signum_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

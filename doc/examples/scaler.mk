@@ -7,4 +7,3 @@ check_PROGRAMS += test_scaler_patient
 endif
 test_scaler_patient_LDFLAGS =
 test_scaler_patient_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h

@@ -7,4 +7,3 @@ check_PROGRAMS += test_schedule_triangle
 endif
 test_schedule_triangle_LDFLAGS =
 test_schedule_triangle_LDADD = $(CHECK_LIBS)
-EXTRA_DIST += test.h
