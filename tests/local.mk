@@ -44,3 +44,4 @@ include tests/abi.mk
 include tests/mp.mk
 include tests/mem.mk
 include tests/diag.mk
+include tests/docs.mk
