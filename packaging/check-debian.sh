@@ -52,16 +52,22 @@ mkdir "$work/build/build"
 git clone -q "$top" "$work/build/build/git"
 chroot "$work/build" chown -R builder: /build
 logged "$out/build-dep.log" inside "$work/build" root "apt-get install -y -qq --no-install-recommends git ${cache:+ccache} >/dev/null
-    cd /build/git && apt-get build-dep -y -qq --no-install-recommends ."
-logged "$out/dist.log" inside "$work/build" builder "cd /build/git && ./bootstrap && ./configure -q && make -s dist-xz
-    mv $dir.tar.xz ../${source}_$upstream.orig.tar.xz && cd .. && tar -xf ${source}_$upstream.orig.tar.xz
+    cd /build/git
+    apt-get build-dep -y -qq --no-install-recommends ."
+logged "$out/dist.log" inside "$work/build" builder "cd /build/git
+    ./bootstrap
+    ./configure -q
+    make -s dist-xz
+    mv $dir.tar.xz ../${source}_$upstream.orig.tar.xz
+    cd ..
+    tar -xf ${source}_$upstream.orig.tar.xz
     cp -r git/debian $dir/"
 rm -r "$work/build/build/git"
 inside "$work/build" root "apt-get purge -y -qq git >/dev/null 2>&1"
 step source "$dir, tarball of $(wc -c <"$work/build/build/${source}_$upstream.orig.tar.xz") bytes"
 
 from=$(date +%s)
-OFFLINE=yes logged "$out/build.log" inside "$work/build" builder "cd /build/$dir && dpkg-buildpackage -us -uc"
+OFFLINE=yes logged "$out/build.log" inside "$work/build" builder "cd /build/$dir; dpkg-buildpackage -us -uc"
 rm -f "$out"/*.deb "$out/$source"_*
 cp "$work/build/build/"*.* "$out/"
 step build "$(ls "$out"/*.deb | wc -l) packages in $(($(date +%s) - from)) s; tests: $(grep -c '^PASS: ' "$out/build.log" || true) passed, $(grep -c '^SKIP: ' "$out/build.log" || true) skipped, $(grep -c '^FAIL: ' "$out/build.log" || true) failed"
@@ -71,7 +77,7 @@ grep -E 'warning: ' "$out/build.log" | grep -v 'libtool: \|dpkg-' >"$out/warning
 for d in "$out"/*.deb; do step package "${d##*/} $(wc -c <"$d") bytes, $(dpkg-deb -c "$d" | grep -c '^[-l]') files"; done
 
 logged "$out/lintian-install.log" inside "$work/build" root "apt-get install -y -qq --no-install-recommends lintian"
-inside "$work/build" builder "cd /build && lintian --profile debian --display-info --pedantic --fail-on error,warning *.changes" \
+inside "$work/build" builder "cd /build; lintian --profile debian --display-info --pedantic --fail-on error,warning *.changes" \
     >"$out/lintian.txt" 2>&1 || { grep '^[EW]' "$out/lintian.txt" || cat "$out/lintian.txt"; die "lintian"; }
 step lintian "no errors, no warnings; $(grep -c '^I' "$out/lintian.txt" || true) informations, $(grep -c '^P' "$out/lintian.txt" || true) pedantic, in $out/lintian.txt"
 rm -rf --one-file-system "$work/build"
@@ -96,7 +102,7 @@ files() {
 files >"$out/files-before.txt"
 logged "$out/install.log" inside "$work/install" root "apt-get install -y -qq --no-install-recommends /debs/*.deb"
 step install "$(echo $ours | wc -w) packages"
-inside "$work/install" builder "cd /tmp && mkdir -p try && cd try && stance train synthetic_hrnet_w16_128x96 --max-steps 2 \
+inside "$work/install" builder "mkdir -p /tmp/try; cd /tmp/try; stance train synthetic_hrnet_w16_128x96 --max-steps 2 \
     --set data.train.samples=64 --set data.val.samples=16 --work-dir run" >"$out/train.log" 2>&1 || {
     cat "$out/train.log"
     die "two steps of training"
@@ -114,6 +120,7 @@ mkdir "$work/test/debs"
 cp "$out"/*.deb "$out/$source"_* "$work/test/debs/"
 rm -f "$work/test/debs/"*-dbgsym_*
 logged "$out/autopkgtest.log" inside "$work/test" root "apt-get install -y -qq --no-install-recommends autopkgtest dpkg-dev >/dev/null
-    cd /debs && autopkgtest --no-built-binaries *.deb *.dsc -- null"
+    cd /debs
+    autopkgtest --no-built-binaries *.deb *.dsc -- null"
 step tests "autopkgtest: $(grep -E '^[a-z-]+ +(PASS|SKIP)' "$out/autopkgtest.log" | tr -s ' ' | tr '\n' ' ')"
 step time "$((($(date +%s) - started + 59) / 60)) min"

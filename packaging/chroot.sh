@@ -55,6 +55,7 @@ inside() (
         path=/usr/sbin:/usr/bin:/sbin:/bin
         if [ -n "$cache" ]; then
             mkdir -p "$cache/archives/partial" "$cache/ccache" "$root/var/cache/ccache"
+            chmod 1777 "$cache/ccache"
             mount --bind "$cache/archives" "$root/var/cache/apt/archives"
             mount --bind "$cache/ccache" "$root/var/cache/ccache"
             [ "$user" = root ] || path=/usr/lib/ccache:$path
