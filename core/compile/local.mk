@@ -3,3 +3,4 @@ libstance_la_SOURCES += core/compile/compile.h core/compile/device.c core/compil
 	core/compile/fuse.c core/compile/kernel.c core/compile/kernel.h core/compile/order.c \
 	core/compile/place.c core/compile/plan.c core/compile/plan.h core/compile/precision.c \
 	core/compile/program.c core/compile/program.h core/compile/store.c core/compile/store.h
+libstance_la_SOURCES += core/compile/average.c

@@ -192,6 +192,20 @@ static stance_status keep_best(struct run *r, double value, struct stance_error 
     return stance_checkpoint_write(r->result->best_file, r->step, r->setup, &r->at, err);
 }
 
+/* The evaluation itself, over the averaged weights where the recipe has them. */
+static stance_status run_evaluation(struct run *r, const struct stance_prediction **p, int64_t *count, struct stance_error *err)
+{
+    bool          average = !isnan(r->setup->recipe->ema.decay) && r->setup->recipe->ema.evaluate;
+    stance_status status  = average ? stance_step_exchange_average(r->step, err) : STANCE_OK, back = STANCE_OK;
+
+    if (status != STANCE_OK)
+        return status;
+    status = stance_evaluation_run(r->evaluation, p, count, r->o->stop, err);
+    if (average) /* also after a failure: the masters are to be saved */
+        back = stance_step_exchange_average(r->step, status == STANCE_OK ? err : NULL);
+    return status == STANCE_OK ? back : status;
+}
+
 static stance_status evaluate(struct run *r, struct stance_error *err)
 {
     struct stance_metric            m[STANCE_METRICS_MAX];
@@ -202,7 +216,7 @@ static stance_status evaluate(struct run *r, struct stance_error *err)
     int                             n = 0;
     double                          start = now();
     char                            text[200];
-    stance_status                   status = stance_evaluation_run(r->evaluation, &p, &count, r->o->stop, err);
+    stance_status                   status = run_evaluation(r, &p, &count, err);
 
     if (status == STANCE_OK)
         status = stance_evaluation_score(r->evaluation, m, &n, err);
@@ -369,11 +383,12 @@ static stance_status make_step(struct run *r, struct stance_error *err)
         .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)stance_windows_samples(&r->windows, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
-        .accumulate = r->t->accumulate > 1, .clip = r->t->clip_grad_norm > 0 ? r->t->clip_grad_norm : 0,
+        .accumulate = r->t->accumulate > 1,
         .max_skips = r->t->max_consecutive_skips == INT64_MIN ? stance_scaler_skip_limit(s->scaler)
                                                               : r->t->max_consecutive_skips,
     };
 
+    stance_setup_window(s, &o);
     return stance_step_new(&o, &r->step, err);
 }
 
@@ -418,6 +433,14 @@ static stance_status check_position(const struct run *r, const char *path, struc
     return STANCE_OK;
 }
 
+/* The weights are there: copies and averages start from them. */
+static stance_status begin(struct run *r, struct stance_error *err)
+{
+    stance_status status = stance_store_begin_average(stance_step_store(r->step), err);
+
+    return status == STANCE_OK ? stance_step_refresh(r->step, err) : status;
+}
+
 /* Fresh weights, the backbone's published ones over them, or what --load or --resume name. */
 static stance_status first_weights(struct run *r, struct stance_error *err)
 {
@@ -431,7 +454,7 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
     else if (status == STANCE_OK && r->setup->recipe->pretrained != NULL && !r->o->resume)
         status = stance_weights_load(store, r->setup->recipe->pretrained, "backbone.", err);
     if (status == STANCE_OK)
-        status = stance_step_refresh(r->step, err);
+        status = begin(r, err);
     if (status != STANCE_OK || !r->o->resume)
         return status;
     if (r->o->resume_from == NULL) {
@@ -443,7 +466,7 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
             message(r, text);
             if (r->setup->recipe->pretrained != NULL && r->o->load == NULL)
                 status = stance_weights_load(store, r->setup->recipe->pretrained, "backbone.", err);
-            return status == STANCE_OK ? stance_step_refresh(r->step, err) : status;
+            return status == STANCE_OK ? begin(r, err) : status;
         }
     }
     status = stance_checkpoint_read(found != NULL ? found : r->o->resume_from, r->step, r->setup, &r->at, err);
