@@ -116,6 +116,7 @@ struct stance_control {
 struct stance_norm_sum {
     int32_t n_norm, n_plain, factor[STANCE_NORM_SUM_MAX], relu, inference;
     double  eps, momentum;
+    const struct stance_sync *sync; /**< as in struct stance_batch_norm; for each k in turn */
 };
 
 /** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent
@@ -123,6 +124,7 @@ struct stance_norm_sum {
  *  (one for all of them; absent unless want_plain), then (dz, dweight, dbias) for each k. */
 struct stance_norm_sum_grad {
     int32_t n_dy, n_norm, want_plain, factor[STANCE_NORM_SUM_MAX], relu;
+    const struct stance_sync *sync;
 };
 
 STANCE_END_DECLS

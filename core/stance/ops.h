@@ -20,6 +20,10 @@ struct stance_conv2d { int32_t stride[2], pad[2], dilation[2], groups; int32_t k
  *  "conv_transpose2d_grad_data" (dy, w) -> dx; "conv_transpose2d_grad_weight" (dy, x) -> dw. */
 struct stance_conv_transpose2d { int32_t stride[2], pad[2], output_pad[2], groups; int32_t kernel[2]; };
 
+/** The sum of numbers over all processes of a run, in place: every process calls it as often and with as
+ *  many numbers as the others. */
+struct stance_sync { stance_status (*sum)(const struct stance_sync *, double *v, size_t n); };
+
 /** "batch_norm" (x, weight, bias, running_mean, running_var) -> y, new_mean, new_var, mean,
  *  inv_std: batch statistics, biased variance for y, unbiased one folded into new_var; non-finite
  *  batch statistics are not folded. All per-channel operands are F32 [C].
@@ -27,7 +31,10 @@ struct stance_conv_transpose2d { int32_t stride[2], pad[2], output_pad[2], group
  *  "batch_norm_inference" (x, weight, bias, running_mean, running_var) -> y.
  *  "batch_norm_inference_grad" (dy, x, weight, running_mean, running_var) -> dx, dweight, dbias.
  *  "increment" (I64 counter) -> counter + 1. No attribute. */
-struct stance_batch_norm { double eps, momentum; };
+/* With sync the statistics are those of all processes: one sum of 2 C + 1 numbers in each
+ * direction (of x, of its square, elements; of dy, of dy (x - mean), elements); dweight and dbias stay those of
+ * this process. */
+struct stance_batch_norm { double eps, momentum; const struct stance_sync *sync; /**< NULL: one process */ };
 
 /** "upsample" (x) -> y; "upsample_grad" (dy) -> dx. bilinear: align_corners false, as PyTorch's. */
 struct stance_upsample { int32_t factor[2], bilinear; };
