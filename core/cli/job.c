@@ -52,7 +52,7 @@ fail:
 /* Open MPI gives processes a second to leave after a signal; a checkpoint may take longer. */
 static void environment(void)
 {
-    setenv("OMPI_MCA_odls_base_sigkill_timeout", "20", 0);
+    setenv("OMPI_MCA_odls_base_sigkill_timeout", "10", 0);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     if (geteuid() == 0) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);

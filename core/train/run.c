@@ -169,11 +169,11 @@ static stance_status open_loggers(struct run *r, struct stance_error *err)
 
 /* ---- checkpoints and evaluation ---------------------------------------------------------------- */
 
-/* What a checkpoint holds: with several processes the end of the last window, since each has gradients of
- * its own in an open one; masters, moments, states and scaler have not changed since. */
+/* What a checkpoint holds. With several processes and an open window, of whose gradients each has its own
+ * part, that is the end of the window before: masters, moments, states and scaler have not changed since. */
 static struct stance_position kept(const struct run *r)
 {
-    struct stance_position p = r->comm != NULL ? r->mark : r->at;
+    struct stance_position p = r->comm != NULL && r->at.micro > 0 ? r->mark : r->at;
 
     p.best = r->at.best;
     return p;

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,6 +264,23 @@ free_all:
     return status;
 }
 
+/* srun without the process management interface that the library knows: MPI_Init() would end the process. */
+static bool is_alone_in_slurm(void)
+{
+#ifdef OPEN_MPI
+    static const char *const known[] = { "PMIX_RANK", "OMPI_COMM_WORLD_SIZE" };
+#else
+    static const char *const known[] = { "PMIX_RANK", "PMI_RANK", "PMI_FD" };
+#endif
+
+    if (getenv("SLURM_PROCID") == NULL || getenv("SLURM_STEP_ID") == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (getenv(known[i]) != NULL)
+            return false;
+    return true;
+}
+
 stance_status comms_mpi_open(struct mpi *m, double timeout, struct stance_error *err)
 {
     int           is_up = 0, ended = 0, level, code;
@@ -272,6 +290,9 @@ stance_status comms_mpi_open(struct mpi *m, double timeout, struct stance_error 
     if (ended)
         return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "MPI: has been ended in this process");
     MPI_Initialized(&is_up);
+    if (!is_up && is_alone_in_slurm())
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED,
+                           "srun has started this process in a way that MPI does not know: srun --mpi=pmix");
     if (!is_up) {
         code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
         if (code != MPI_SUCCESS)
