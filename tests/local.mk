@@ -40,3 +40,4 @@ include tests/infra.mk
 include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
+include tests/comm.mk

@@ -516,7 +516,6 @@ static const struct { const char *arguments; int status; const char *says; } fai
     { "train r.yaml --set memory.recompute=norm", 3, "memory.recompute" },
     { "train r.yaml --set memory.recompute=block", 3, "memory.recompute" },
     { "bench r.yaml --set memory.recompute=norm", 3, "memory.recompute" },
-    { "train r.yaml --nproc 2", 3, "--nproc" },
     { "train coco.yaml", 2, "gone.json" },
     { "test r.yaml gone.safetensors", 2, "gone.safetensors" },
     { "test r.yaml", 2, "an argument is missing" },

@@ -92,22 +92,22 @@ static stance_status run_mpirun(int64_t nproc, struct stance_error *err)
     return STANCE_FAIL(err, STANCE_ERR_NOENT, "--nproc %" PRId64 ": mpirun: %s", nproc, strerror(errno));
 }
 
-stance_status stance_job_start(int64_t nproc, struct stance_error *err)
+stance_status stance_job_start(int64_t nproc, struct stance_place *place, struct stance_error *err)
 {
-    struct stance_place place;
-    stance_status       status;
+    stance_status status;
 
+    *place = (struct stance_place){ "none", 0, 1, 0, true };
     if (nproc < 2)
         return STANCE_OK;
-    status = stance_place_detect((const char *const *)environ, &place, err);
+    status = stance_place_detect((const char *const *)environ, place, err);
     if (status != STANCE_OK)
         return status;
-    if (strcmp(place.launcher, "none") == 0)
+    if (strcmp(place->launcher, "none") == 0)
         return run_mpirun(nproc, err);
-    if (place.world == nproc)
+    if (place->world == nproc)
         return STANCE_OK;
-    return STANCE_FAIL(err, STANCE_ERR_INVAL, "--nproc %" PRId64 ", but %s has started %d processes", nproc, place.launcher,
-                       place.world);
+    return STANCE_FAIL(err, STANCE_ERR_INVAL, "--nproc %" PRId64 ", but %s has started %d processes", nproc, place->launcher,
+                       place->world);
 }
 
 int stance_job_end(const struct stance_setup *s, stance_status status, int signal_number, const struct stance_error *err)

@@ -6,11 +6,12 @@
 
 #include "train/setup.h"
 
-/** Starts this very command again in @p nproc processes by mpirun, in place of this process, unless it is one
+/** Finds out which process of a job this one is. Starts this very command again in @p nproc processes by mpirun, in place of this process, unless it is one
  *  of them already or nproc is 1 or less.
+ *  @param[out] place  also after a failure
  *  @return STANCE_OK to go on; STANCE_ERR_NOENT without mpirun; STANCE_ERR_INVAL when another launcher has
  *          started another number */
-stance_status stance_job_start(int64_t nproc, struct stance_error *err);
+stance_status stance_job_start(int64_t nproc, struct stance_place *place, struct stance_error *err);
 
 /** Exit status after a failure of a verb that has joined a job: prints the message unless another process
  *  does, and ends those that do not know. Before stance_setup_clear().

@@ -59,7 +59,7 @@ static int run(const struct stance_command *c, struct stance_error *err)
     struct stance_setup        setup    = { 0 };
     struct stance_run_given    given    = { 0 };
     struct stance_train_result result   = { .best = NAN };
-    stance_status              status   = stance_job_start(stance_command_i64(c, "nproc", 0), err);
+    stance_status              status   = stance_job_start(stance_command_i64(c, "nproc", 0), &setup.place, err);
     int                        exit_status;
 
     if (status == STANCE_OK)
