@@ -12,6 +12,7 @@
 #include "io/tensors.h"
 #include "train/launch.h"
 
+#include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -599,6 +600,63 @@ START_TEST(bad_image_of_one_rank)
 }
 END_TEST
 
+/* A sum over one GPU of one process: the parts that need no second one. CUDA is asked for by name, so that this
+ * program runs where there is none. */
+START_TEST(nccl_on_one_gpu)
+{
+    struct stance_registry      *registry;
+    const struct stance_plugin  *plugin;
+    const struct stance_comm_ops *ops;
+    struct stance_error          err = STANCE_ERROR_INIT;
+    struct stance_comm_place     place;
+    float                        host[1000], back[1000], *data = NULL;
+    void                        *state, *request, *cuda;
+    int                        (*gpu_malloc)(void **, size_t), (*gpu_copy)(void *, const void *, size_t, int);
+
+    ck_assert_int_eq(stance_registry_new(NULL, &registry, &err), STANCE_OK);
+    if (stance_registry_find(registry, STANCE_KIND_COMM, "nccl", &plugin, &err) != STANCE_OK) {
+        SKIP("several GPUs: comm 'nccl' is not built");
+        stance_registry_free(registry);
+        return;
+    }
+    ops     = plugin->ops.comm;
+    state   = calloc(1, ops->state_size);
+    request = calloc(1, ops->request_size);
+    ck_assert(state != NULL && request != NULL && !ops->host_memory && strcmp(ops->device_name, "cuda") == 0);
+    if (access("/dev/nvidia0", F_OK) != 0) {
+        ck_assert_int_ne(ops->open(state, NULL, 10, &err), STANCE_OK); /* and says so */
+        ck_assert_msg(strstr(err.text, "GPU") != NULL || strstr(err.text, "CUDA") != NULL, "%s", err.text);
+        SKIP("several GPUs: there is no GPU (%s)", err.text);
+        goto done;
+    }
+    ck_assert_msg(ops->open(state, NULL, 10, &err) == STANCE_OK, "%s", err.text);
+    ops->place(state, &place);
+    ck_assert(place.world == 1 && place.rank == 0);
+    cuda = dlopen("libcudart.so", RTLD_NOW | RTLD_GLOBAL);
+    if (cuda == NULL)
+        cuda = dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
+    ck_assert_msg(cuda != NULL, "%s", dlerror());
+    *(void **)&gpu_malloc = dlsym(cuda, "cudaMalloc");
+    *(void **)&gpu_copy   = dlsym(cuda, "cudaMemcpy");
+    ck_assert(gpu_malloc != NULL && gpu_copy != NULL);
+    for (int i = 0; i < 1000; i++)
+        host[i] = (float)i / 7;
+    ck_assert_int_eq(gpu_malloc((void **)&data, sizeof host), 0);
+    ck_assert_int_eq(gpu_copy(data, host, sizeof host, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(ops->start(state, request, data, 1000, STANCE_TYPE_F32, STANCE_COMM_SUM, NULL, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_msg(ops->wait(state, request, &err) == STANCE_OK, "%s", err.text);
+    }
+    ck_assert_int_eq(gpu_copy(back, data, sizeof back, 2), 0);
+    ck_assert_mem_eq(back, host, sizeof host);
+    ops->close(state);
+done:
+    free(state);
+    free(request);
+    stance_registry_free(registry);
+}
+END_TEST
+
 /* What is refused without mpirun: a launcher whose library is another, and mpirun itself being absent. */
 START_TEST(started_in_vain)
 {
@@ -637,6 +695,7 @@ int main(void)
     tcase_add_loop_test(fail, one_failure_one_message, 0, sizeof failures / sizeof *failures);
     tcase_add_test(fail, bad_image_of_one_rank);
     tcase_add_test(fail, started_in_vain);
+    tcase_add_test(fail, nccl_on_one_gpu);
     suite_add_tcase(s, fail);
     return run_suite(s);
 }

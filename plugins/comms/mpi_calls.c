@@ -79,13 +79,15 @@ stance_status comms_mpi_amiss(const struct mpi *m, double waited, const char *wh
     return STANCE_OK;
 }
 
-/* For some microseconds as fast as can be; then other processes may have the processor; then it sleeps. */
+/* Some tests as fast as can be; then other processes may have the processor; after 10 ms, in which 25 MB
+ * get through the memory of a machine, it sleeps: the others are not where this one is. */
 stance_status comms_mpi_wait(struct mpi *m, MPI_Request *request, const char *what, struct stance_error *err)
 {
     double start = 0, looked = 0;
 
     for (int64_t i = 0;; i++) {
-        int done, code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        int    done, code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        double at;
 
         if (code != MPI_SUCCESS)
             return failed(code, what, err);
@@ -93,19 +95,20 @@ stance_status comms_mpi_wait(struct mpi *m, MPI_Request *request, const char *wh
             return STANCE_OK;
         if (i < 100)
             continue;
+        at = now();
         if (i == 100)
-            start = looked = now();
-        if (i % 16 == 0 && now() - looked > 0.5) {
-            stance_status status = comms_mpi_amiss(m, now() - start, what, err);
+            start = looked = at;
+        if (at - looked > 0.5) {
+            stance_status status = comms_mpi_amiss(m, at - start, what, err);
 
             if (status != STANCE_OK)
                 return status;
-            looked = now();
+            looked = at;
         }
-        if (i < 20000)
+        if (at - start < 0.01)
             sched_yield();
         else
-            nap(100e-6);
+            nap(50e-6);
     }
 }
 
