@@ -40,15 +40,10 @@ struct state {
     struct config c;
 };
 
-#define STATE(field, ctype) STANCE_FIELD(struct state, field, ctype)
-#define F64(key, field, dflt, lo, hi, doc)                                             \
-    {                                                                                  \
-        key, STANCE_PARAM_TYPE_F64, 0, STATE(field, double), dflt, lo, hi, 0, "1", doc \
-    }
-#define I64(key, field, dflt, lo, hi, doc)                                                  \
-    {                                                                                       \
-        key, STANCE_PARAM_TYPE_I64, 0, STATE(field, int64_t), dflt, lo, hi, 0, "steps", doc \
-    }
+#define F64(key, field, dflt, lo, hi, doc) \
+    STANCE_PARAM_ROW(key, struct state, field, double, STANCE_PARAM_TYPE_F64, 0, dflt, lo, hi, NULL, "1", doc)
+#define I64(key, field, dflt, lo, hi, doc) \
+    STANCE_PARAM_ROW(key, struct state, field, int64_t, STANCE_PARAM_TYPE_I64, 0, dflt, lo, hi, NULL, "steps", doc)
 
 static const struct stance_param state_table[] = {
     F64("scale", scale, "65536", 0, SCALE_MAX, "factor of the coming window"),

@@ -40,4 +40,5 @@ include tests/infra.mk
 include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
+include tests/mp.mk
 include tests/comm.mk

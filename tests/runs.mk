@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/program.h tests/step_run.h tests/small_graph.h tests/kill_test.sh
+EXTRA_DIST += tests/program.h tests/step_run.h tests/small_graph.h tests/step_models.h tests/kill_test.sh
 # The plugins are part of these programs in a --disable-shared build.
 RUNS_DLOPEN = $(PLUGINS_DLOPEN)
 RUNS_LIBS = $(LDADD) $(JANSSON_LIBS) $(LTDL_LIBS)

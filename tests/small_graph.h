@@ -85,7 +85,8 @@ static inline void small_make(struct small *s, small_build *build, bool training
     ck_assert_msg(stance_store_initialise(s->store, 7, &err) == STANCE_OK, "%s", err.text);
     ck_assert_msg(stance_program_bind(s->program, &err) == STANCE_OK, "%s", err.text);
     ck_assert_int_eq(stance_program_pack(s->program), STANCE_OK);
-    s->store->control->scale = s->store->control->micro_weight = 1;
+    s->store->control->scale        = 1;
+    s->store->control->micro_weight = 1;
     for (size_t i = 0; (name = stance_program_input_name(s->program, i)) != NULL; i++)
         small_fill(s, name, NULL);
 }

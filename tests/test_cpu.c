@@ -1210,6 +1210,7 @@ END_TEST
  * roundings a step of numbers of the size of rate (the step) and of the weights. */
 static void check_optimizer(const char *name, const char *const *settings)
 {
+    char                        op[64];
     enum { N = 20011 };
     const struct stance_plugin *plugin;
     struct stance_error         err = STANCE_ERROR_INIT;
@@ -1223,6 +1224,7 @@ static void check_optimizer(const char *name, const char *const *settings)
     ck_assert_int_eq(stance_param_defaults(plugin->params, config, &err), STANCE_OK);
     for (; *settings != NULL; settings += 2)
         ck_assert_msg(stance_param_set(plugin->params, config, settings[0], settings[1], &err) == STANCE_OK, "%s", err.text);
+    snprintf(op, sizeof op, "optimizer_%s", name);
     n = 3 + plugin->ops.optimizer->slots;
     for (int i = 0; i < n; i++)
         t[i] = ops_tensor(i == 1 ? STANCE_TYPE_U8 : STANCE_TYPE_F32, i == 1 ? SHAPE(sizeof *u) : SHAPE(N));
@@ -1240,7 +1242,7 @@ static void check_optimizer(const char *name, const char *const *settings)
         struct stance_call    call = { .size = sizeof call, .attr = config, .in = t, .out = t + 2, .n_in = n, .n_out = n - 2 };
         struct stance_form    fi[5], fo[5];
         int32_t               alias[5] = { -1, -1, -1, -1, -1 };
-        struct stance_request q = { sizeof q, name, plugin->ops.optimizer->update, config, mine, mine + 2, n, n - 2, true };
+        struct stance_request q = { sizeof q, op, plugin->ops.optimizer->update, config, mine, mine + 2, n, n - 2, true };
         struct stance_offer   o = { sizeof o, 0, fi, fo, alias };
         void                 *kernel;
 

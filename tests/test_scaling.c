@@ -124,7 +124,7 @@ START_TEST(scaling_saves_the_head_gradient)
         size_t differ = 0, zero = 0;
 
         store->control->scale        = scales[s];
-        store->control->micro_weight = (float)BATCH / WINDOW;
+        store->control->micro_weight = (double)BATCH / WINDOW;
         ck_assert_int_eq(stance_program_forward(p), STANCE_OK);
         ck_assert_int_eq(stance_program_backward(p), STANCE_OK);
         ck_assert_int_eq(d->ops->reorder(d->state, &to_heat, stance_program_output(p, "heatmap"), &err), STANCE_OK);

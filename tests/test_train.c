@@ -106,6 +106,7 @@ static const struct { const char *label, *options; } runs[] = {
     { "bf16, windows of 3", "--precision bf16 --accumulate 3" },
     { "fp16, windows of 4", "--precision fp16 --accumulate 4 --scaler dynamic:growth_interval=2,init_scale=4096" },
     { "fp16", "--precision fp16 --scaler dynamic:growth_interval=3" },
+    { "averaged weights", "--accumulate 4 --set train.ema.decay=0.9 --set train.ema.warmup=ratio" },
     { "flush", "--accumulate 4 --set train.accumulate_flush=true --set train.on_skip=hold" },
 };
 enum { RUNS = sizeof runs / sizeof *runs };
@@ -315,7 +316,8 @@ END_TEST
 
 START_TEST(damaged_and_foreign_files_are_passed_over)
 {
-    char found[200];
+    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    char              found[200];
 
     /* Nothing there: from the beginning, and it says so. */
     TRAIN_OK("train r.yaml --work-dir w --device %s --resume --set train.checkpoint.keep=3 --set train.checkpoint.steps=1",
@@ -326,14 +328,16 @@ START_TEST(damaged_and_foreign_files_are_passed_over)
     ck_assert_int_eq(files("w", "step_18", ".safetensors", NULL, 0), 1);
     ck_assert_int_eq(files("w", "best_AP", ".safetensors", NULL, 0), 1);
     ck_assert_int_eq(files("w", "", ".tmp", NULL, 0), 0);
-    /* The newest is cut, a leftover of a crash looks newer still. */
+    /* The newest is cut; a leftover of a crash and weights without a run look newer still. */
+    ck_assert_int_eq(program_shell("printf '%%s\\0\\0\\0\\0\\0\\0\\0%%s' '%c' '%s0000' > %s/w/weights_999.safetensors",
+                                   (int)strlen(header), header, program_folder), 0);
     ck_assert_int_eq(program_shell("cd %s/w && truncate -s 100000 step_18.safetensors && cp step_17.safetensors "
                                    "step_99.safetensors.tmp && cp step_17.safetensors best_AP.safetensors", program_folder), 0);
     TRAIN_OK("train r.yaml --work-dir w --device %s --resume", device);
     ck_assert_msg(strstr(program_err, "passed over: w/step_18.safetensors") != NULL, "%s", program_err);
     ck_assert_msg(strstr(program_err, "resumed from w/step_17.safetensors at step 17") != NULL, "%s", program_err);
     /* Only the best one is left: that is none to go on from. */
-    ck_assert_int_eq(program_shell("cd %s/w && rm step_*.safetensors", program_folder), 0);
+    ck_assert_int_eq(program_shell("cd %s/w && rm step_*.safetensors weights_*", program_folder), 0);
     TRAIN_OK("train r.yaml --work-dir w --device %s --resume --max-steps 1", device);
     ck_assert_msg(strstr(program_err, "starting from the beginning") != NULL, "%s", program_err);
     /* Damaged ones only: not from the beginning, silently. */

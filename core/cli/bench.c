@@ -270,8 +270,7 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
     stance_status status  = stance_setup_pose(s, 0, err);
 
     b->batch = o.batch = (int32_t)s->recipe->train.batch_size;
-    if (s->recipe->train.clip_grad_norm > 0)
-        o.clip = s->recipe->train.clip_grad_norm;
+    stance_setup_window(s, &o);
     b->ms = stance_calloc((size_t)b->steps, sizeof *b->ms);
     if (b->ms == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "bench");
@@ -279,6 +278,8 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
         status = stance_step_new(&o, &b->step, err);
     if (status == STANCE_OK)
         status = stance_store_initialise(stance_step_store(b->step), (uint64_t)s->recipe->train.seed, err);
+    if (status == STANCE_OK)
+        status = stance_store_begin_average(stance_step_store(b->step), err);
     if (status == STANCE_OK)
         status = stance_step_refresh(b->step, err);
     if (status == STANCE_OK)

@@ -99,6 +99,7 @@ extern const struct stance_verb stance_verb_convert;
 extern const struct stance_verb stance_verb_eval;
 extern const struct stance_verb stance_verb_inspect;
 extern const struct stance_verb stance_verb_list;
+extern const struct stance_verb stance_verb_new;
 extern const struct stance_verb stance_verb_predict;
 extern const struct stance_verb stance_verb_test;
 extern const struct stance_verb stance_verb_trace;

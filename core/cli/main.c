@@ -21,6 +21,7 @@ static const struct stance_verb *const verbs[] = {
     &stance_verb_inspect,
     &stance_verb_config,
     &stance_verb_convert,
+    &stance_verb_new,
     &stance_verb_bench,
     &stance_verb_trace,
 };

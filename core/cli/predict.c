@@ -32,6 +32,7 @@ struct predict {
     float                       *keypoint;   /* [persons,K,3] */
     float                       *images;     /* [batch,3,H,W] */
     int32_t                      batch;
+    bool                         average; /* the moving averages of the checkpoint */
 };
 
 /* The points: the recipe's, else those that the checkpoint was trained for. */
@@ -77,7 +78,8 @@ static stance_status load_model(struct predict *p, const char *path, struct stan
     if (status == STANCE_OK)
         status = stance_step_new(&o, &p->step, err);
     if (status == STANCE_OK)
-        status = stance_weights_take(stance_step_store(p->step), t, NULL, err);
+        status = p->average ? stance_weights_take_average(stance_step_store(p->step), t, err)
+                            : stance_weights_take(stance_step_store(p->step), t, NULL, err);
     if (status != STANCE_OK)
         stance_error_prefix(err, status, "%s", path);
     else
@@ -224,8 +226,11 @@ static stance_status draw(const struct predict *p, const char *dir, double thres
 
 static stance_status predict(struct predict *p, const struct stance_command *c, struct stance_error *err)
 {
-    const char   *vis    = stance_command_text(c, "vis-dir");
-    stance_status status = stance_persons_find(c->args + 2, c->n_args - 2, stance_command_text(c, "boxes"), &p->persons, err);
+    const char   *vis = stance_command_text(c, "vis-dir");
+    stance_status status;
+
+    p->average = stance_command_has(c, "ema");
+    status     = stance_persons_find(c->args + 2, c->n_args - 2, stance_command_text(c, "boxes"), &p->persons, err);
 
     if (status == STANCE_OK)
         status = load_model(p, c->args[1], err);
@@ -270,6 +275,7 @@ static const struct stance_option options[] = {
     { .name = "boxes", .kind = STANCE_OPTION_TEXT, .argument = "F",
       .doc = "where the persons are: a COCO annotation file, or a JSON list of {file_name, bbox, score} (default: one "
              "person that fills the image)" },
+    { .name = "ema", .kind = STANCE_OPTION_FLAG, .doc = "the averaged weights of the checkpoint (train.ema) instead of its weights" },
     { .name = "out", .kind = STANCE_OPTION_TEXT, .argument = "FILE", .doc = "write the points there (default: standard output)" },
     { .name = "format", .kind = STANCE_OPTION_CHOICE, .argument = "mmpose|coco|csv", .choices = formats, .doc = "form of the points (mmpose)" },
     { .name = "vis-dir", .kind = STANCE_OPTION_TEXT, .argument = "DIR", .doc = "draw the points over the images, as PNG files" },

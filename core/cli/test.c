@@ -49,7 +49,8 @@ static stance_status test(const struct stance_command *c, struct stance_setup *s
     stance_status                   status = stance_step_new(&o, &step, err);
 
     if (status == STANCE_OK)
-        status = stance_weights_load(stance_step_store(step), c->args[1], NULL, err);
+        status = stance_command_has(c, "ema") ? stance_weights_load_average(stance_step_store(step), c->args[1], err)
+                                              : stance_weights_load(stance_step_store(step), c->args[1], NULL, err);
     if (status == STANCE_OK)
         status = stance_evaluation_new(s, step, (int)s->recipe->train.workers, 0, &e, err);
     if (status == STANCE_OK)
@@ -88,6 +89,7 @@ static int run(const struct stance_command *c, struct stance_error *err)
 static const struct stance_option options[] = {
     { .name = "out", .kind = STANCE_OPTION_TEXT, .argument = "FILE", .doc = "write the results as a COCO result file" },
     { .name = "sheet", .kind = STANCE_OPTION_TEXT, .argument = "FILE", .doc = "draw twelve of the results into one PNG file" },
+    { .name = "ema", .kind = STANCE_OPTION_FLAG, .doc = "the averaged weights of the checkpoint (train.ema) instead of its weights" },
     { .name = "json", .kind = STANCE_OPTION_FLAG, .doc = "print one JSON object" },
     { .name = NULL },
 };

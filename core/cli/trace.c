@@ -78,8 +78,7 @@ static stance_status make_step(struct trace *t, struct stance_error *err)
     s->pose.input_size[1]   = (int32_t)t->image->dim[2];
     s->pose.heatmap_size[0] = (int32_t)t->target->dim[3];
     s->pose.heatmap_size[1] = (int32_t)t->target->dim[2];
-    if (s->recipe->train.clip_grad_norm > 0) /* false for NaN: no clipping */
-        o.clip = s->recipe->train.clip_grad_norm;
+    stance_setup_window(s, &o);
     return stance_step_new(&o, &t->step, err);
 }
 
@@ -163,6 +162,10 @@ static stance_status write_flipped(struct trace *t, int image, struct stance_err
         status = stance_step_read(t->step, STANCE_STEP_EVAL, "heatmap", STANCE_TYPE_F32, heat, err);
     if (status != STANCE_OK)
         goto done;
+    if (!STANCE_HAS(s->model.head.plugin->ops.head, unflip)) {
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "head '%s' cannot be flipped", s->model.head.plugin->name);
+        goto done;
+    }
     s->model.head.plugin->ops.head->unflip(s->model.head.config, &s->pose, heat, (int)t->image->dim[0],
                                            s->recipe->test.shift_heatmap);
     if (t->type == STANCE_TYPE_F64)

@@ -81,7 +81,12 @@ stance_status stance_policy_of(const char *word, const struct stance_device *d, 
         low = STANCE_HAS(d->ops, fast_type) ? d->ops->fast_type(d->state) : STANCE_TYPE_F32;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         if (policies[i].policy.low == low || strcmp(policies[i].word, word) == 0) {
-            stance_status status = d->ops->precision(d->state, policies[i].policy.low, training, err);
+            stance_status status = STANCE_OK;
+
+            if (STANCE_HAS(d->ops, precision))
+                status = d->ops->precision(d->state, policies[i].policy.low, training, err);
+            else if (policies[i].policy.low != STANCE_TYPE_F32)
+                status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "device '%s' computes in fp32 only", d->plugin->name);
 
             if (status == STANCE_OK)
                 *out = policies[i].policy;

@@ -26,6 +26,44 @@ static bool accepted(const struct stance_device *d, const struct stance_request 
     return true;
 }
 
+const struct stance_kernel *stance_plain_kernel(const struct stance_device *d, const struct stance_op_ops *op,
+                                                enum stance_type first)
+{
+    for (int32_t i = 0; op != NULL && i < op->n_kernels; i++)
+        if (strcmp(op->kernels[i].device, d->plugin->name) == 0 && (op->kernels[i].types & UINT32_C(1) << first) != 0)
+            return &op->kernels[i];
+    return NULL;
+}
+
+void *stance_device_queue(const struct stance_device *d)
+{
+    return STANCE_HAS(d->ops, queue) ? d->ops->queue(d->state) : NULL;
+}
+
+/* Plain C of the op, or its kernel for this device. */
+static bool take_plain(const struct stance_device *d, const struct stance_op_ops *op, struct stance_launch *l)
+{
+    const struct stance_kernel *k = stance_plain_kernel(d, op, l->call.n_in > 0 ? l->in[0].stored : STANCE_TYPE_ANY);
+
+    for (int i = 0; i < l->call.n_in; i++)
+        if (l->in[i].layout != 0)
+            return false;
+    for (int i = 0; i < l->call.n_out; i++)
+        if (l->out[i].layout != 0)
+            return false;
+    if (k != NULL) {
+        l->plain      = k->run;
+        l->call.queue = stance_device_queue(d);
+        l->workspace  = k->workspace != NULL ? k->workspace(&l->call) : 0;
+        return true;
+    }
+    if (op == NULL || op->reference == NULL || !d->ops->host_memory)
+        return false;
+    l->plain     = op->reference;
+    l->workspace = op->workspace != NULL ? op->workspace(&l->call) : 0;
+    return true;
+}
+
 stance_status stance_launch_make(const struct stance_device *d, struct stance_arena *a, const char *name,
                                  const struct stance_op_ops *op, const void *attr, const struct stance_tensor *in,
                                  int n_in, const struct stance_tensor *out, int n_out, bool training,
@@ -45,13 +83,8 @@ stance_status stance_launch_make(const struct stance_device *d, struct stance_ar
                                          .out = launch->out, .n_in = n_in, .n_out = n_out };
     if (accepted(d, &req, &launch->workspace))
         return d->ops->prepare(d->state, &req, &launch->kernel, err);
-    for (int i = 0; i < n_in + n_out; i++)
-        if ((i < n_in ? in[i] : out[i - n_in]).layout != 0)
-            op = NULL;
-    if (op == NULL || op->reference == NULL || !d->ops->host_memory)
+    if (!take_plain(d, op, launch))
         return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "device '%s' has no kernel for op '%s'", d->plugin->name, name);
-    launch->plain     = op->reference;
-    launch->workspace = STANCE_HAS(op, workspace) ? op->workspace(&launch->call) : 0;
     return STANCE_OK;
 }
 

@@ -15,6 +15,13 @@ struct stance_launch {
     size_t                workspace; /**< bytes */
 };
 
+/** The kernel for this device that an op plugin brings for a first operand of the given type; NULL: none. */
+const struct stance_kernel *stance_plain_kernel(const struct stance_device *d, const struct stance_op_ops *op,
+                                                enum stance_type first);
+
+/** What plain kernels launch on. */
+void *stance_device_queue(const struct stance_device *d);
+
 /** Makes a launch of an op over the given tensors, in their forms; the tensors are copied, their data
  *  pointers may be set later. Memory is the arena's. @param op  NULL: only the device can know it. */
 stance_status stance_launch_make(const struct stance_device *d, struct stance_arena *a, const char *name,

@@ -4,3 +4,4 @@ libstance_la_SOURCES += core/compile/compile.h core/compile/device.c core/compil
 	core/compile/place.c core/compile/plan.c core/compile/plan.h core/compile/precision.c \
 	core/compile/program.c core/compile/program.h core/compile/store.c core/compile/store.h \
 	core/compile/sync.c core/compile/sync.h
+libstance_la_SOURCES += core/compile/average.c

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "compile/compile.h"
+#include "compile/kernel.h"
 
 #include <string.h>
 
@@ -92,13 +93,15 @@ static size_t plain_workspace(const struct stance_graph *g, const struct stance_
     struct stance_tensor ti[OPERANDS_MAX], to[OPERANDS_MAX];
     struct stance_call   call = { .size = sizeof call, .attr = n->attr, .in = ti, .out = to, .n_in = n->n_in, .n_out = n->n_out };
 
-    if (!STANCE_HAS(n->op, workspace))
+    size_t (*workspace)(const struct stance_call *) = n->kernel != NULL ? n->kernel->workspace : n->op->workspace;
+
+    if (workspace == NULL)
         return 0;
     for (int i = 0; i < n->n_in; i++)
         ti[i] = stance_compile_tensor(g, n->in[i]);
     for (int i = 0; i < n->n_out; i++)
         to[i] = stance_compile_tensor(g, n->out[i]);
-    return n->op->workspace(&call);
+    return workspace(&call);
 }
 
 /* A node of the compiler's own over placed values: asked for in these very forms. */
@@ -181,16 +184,37 @@ static stance_status place_on_device(struct place *p, uint32_t id, const struct 
     return stance_compile_append(p->c, id) ? STANCE_OK : no_memory(p);
 }
 
-/* Plain C of the op runs it: operands and results wide and plain. */
+/* The kernel that the op brings for the device. @param[out] narrow  it takes values in the types that they
+ * have; else in the wide type */
+static const struct stance_kernel *kernel_of(const struct stance_compile *c, const struct stance_graph_node *n,
+                                             bool *narrow)
+{
+    const struct stance_kernel *k;
+    enum stance_type            first = c->policy.wide;
+
+    *narrow = false;
+    for (int i = n->n_in; i-- > 0;)
+        if (n->in[i] != 0 && is_float(c->g->values[n->in[i]].type))
+            first = c->g->values[n->in[i]].type;
+    k = stance_plain_kernel(c->device, n->op, first);
+    if (k == NULL || first == c->policy.wide)
+        return k != NULL ? k : stance_plain_kernel(c->device, n->op, c->policy.wide);
+    *narrow = true;
+    return k;
+}
+
+/* A kernel of the op runs it, over plain memory; its plain C wants operands and results wide. */
 static stance_status place_plain(struct place *p, uint32_t id)
 {
     struct stance_compile *c = p->c;
     struct stance_graph   *g = c->g;
     struct stance_graph_node n = g->nodes[id];
     uint32_t               final[OPERANDS_MAX];
+    bool                   narrow;
     stance_status          status;
 
-    if (!c->device->ops->host_memory || n.op->reference == NULL)
+    n.kernel = kernel_of(c, &n, &narrow);
+    if (n.kernel == NULL && (!c->device->ops->host_memory || n.op->reference == NULL))
         return STANCE_FAIL(p->err, STANCE_ERR_UNSUPPORTED, "%s%sdevice '%s' has no kernel for op '%s'", n.scope,
                            n.scope[0] != '\0' ? ": " : "", c->device->plugin->name, n.name);
     n.in_form = stance_arena_get(g->arena, ((size_t)n.n_in + 1) * sizeof *n.in_form, sizeof(size_t));
@@ -198,19 +222,20 @@ static stance_status place_plain(struct place *p, uint32_t id)
         return no_memory(p);
     for (int i = 0; i < n.n_in; i++) {
         const struct stance_graph_value *v = &g->values[n.in[i]];
+        enum stance_type   type = narrow ? v->type : c->policy.wide;
         struct stance_form want;
 
         if (n.in[i] == 0 || !is_float(v->type)) {
             n.in_form[i] = v->form;
             continue;
         }
-        want = plain_form(c->policy.wide, &v->shape);
+        want = plain_form(type, &v->shape);
         if (v->source == STANCE_SOURCE_WEIGHT) {
             n.in_form[i] = want;
             continue;
         }
         if (!same_form(&want, &v->form)) {
-            status = reordered(p, n.in[i], c->policy.wide, &want, n.section, &n.in[i]);
+            status = reordered(p, n.in[i], type, &want, n.section, &n.in[i]);
             if (status != STANCE_OK)
                 return status;
         }
@@ -218,16 +243,17 @@ static stance_status place_plain(struct place *p, uint32_t id)
     }
     for (int i = 0; i < n.n_out; i++) {
         struct stance_graph_value *v = &g->values[n.out[i]];
+        enum stance_type           type = narrow ? v->type : c->policy.wide;
         struct stance_form         want;
 
         final[i] = 0;
         if (n.out[i] == 0 || !is_float(v->type))
             continue;
-        want = plain_form(c->policy.wide, &v->shape);
-        if (v->type == c->policy.wide && same_form(&want, &v->form))
+        want = plain_form(type, &v->shape);
+        if (v->type == type && same_form(&want, &v->form))
             continue;
         final[i] = n.out[i];
-        n.out[i] = stance_graph_value_new(g, c->policy.wide, &v->shape);
+        n.out[i] = stance_graph_value_new(g, type, &v->shape);
         if (n.out[i] == 0)
             return no_memory(p);
         g->values[n.out[i]].source = STANCE_SOURCE_NODE;

@@ -165,7 +165,8 @@ static stance_status make_launches(struct stance_program *p, struct stance_error
                                              .n_in = n->n_in, .n_out = n->n_out };
         p->n_forward += n->section == STANCE_SECTION_FORWARD;
         if (!n->on_device) {
-            l->plain = n->op->reference;
+            l->plain      = n->kernel != NULL ? n->kernel->run : n->op->reference;
+            l->call.queue = n->kernel != NULL ? stance_device_queue(p->device) : NULL;
             continue;
         }
         req = (struct stance_request){ sizeof req, n->name, n->op, n->attr, l->in, l->out, n->n_in, n->n_out, g->training };

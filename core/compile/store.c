@@ -36,6 +36,7 @@ void stance_store_free(struct stance_store *s)
     for (int b = 0; b < STANCE_BANK_COUNT; b++) {
         give_back(s, s->bank[b], s->bytes[b]);
         give_back(s, s->committed[b], s->bytes[b]);
+        give_back(s, s->average[b], s->bytes[b]);
     }
     give_back(s, s->gradient, s->bytes[STANCE_BANK_PARAM]);
     for (int i = 0; i < STANCE_SLOTS_MAX; i++)
@@ -60,11 +61,13 @@ long stance_store_find(const struct stance_store *s, const char *name)
     return -1;
 }
 
-static enum stance_bank bank_of(const struct stance_graph_weight *w)
+/* A weight that the loss does not depend on is kept as it is, as PyTorch keeps one without a gradient:
+ * neither weight decay nor momentum reaches it. */
+static enum stance_bank bank_of(const struct stance_graph *g, const struct stance_graph_weight *w)
 {
     if (w->type == STANCE_TYPE_I64)
         return STANCE_BANK_COUNTER;
-    return w->role == STANCE_ROLE_PARAM ? STANCE_BANK_PARAM
+    return w->role == STANCE_ROLE_PARAM ? g->training && w->grad == 0 ? STANCE_BANK_FROZEN : STANCE_BANK_PARAM
            : w->role == STANCE_ROLE_FROZEN ? STANCE_BANK_FROZEN : STANCE_BANK_STATE;
 }
 
@@ -80,7 +83,12 @@ stance_status stance_store_adopt(struct stance_store *s, const struct stance_gra
 
         if (at >= 0) {
             t = &s->segments[at];
-            if (t->bank != bank_of(w) || t->shape.rank != w->shape.rank
+            bool                same = t->bank == bank_of(g, w);
+
+            /* An evaluation graph does not know which weights training leaves alone. */
+            if (!same && !g->training && w->role == STANCE_ROLE_PARAM)
+                same = t->bank == STANCE_BANK_FROZEN;
+            if (!same || t->shape.rank != w->shape.rank
                 || memcmp(t->shape.dim, w->shape.dim, sizeof t->shape.dim) != 0)
                 return STANCE_FAIL(err, STANCE_ERR_SHAPE, "weight '%s' is %s in one graph and %s in another", w->name,
                                    stance_shape_text(&t->shape, a, sizeof a), stance_shape_text(&w->shape, b, sizeof b));
@@ -92,7 +100,7 @@ stance_status stance_store_adopt(struct stance_store *s, const struct stance_gra
         if (!stance_grow((void **)&s->segments, &s->room_segments, s->n_segments + 1, sizeof *s->segments))
             return STANCE_FAIL(err, STANCE_ERR_NOMEM, "parameter store");
         t  = &s->segments[s->n_segments];
-        *t = (struct stance_segment){ .bank = bank_of(w), .shape = w->shape, .init = w->init };
+        *t = (struct stance_segment){ .bank = bank_of(g, w), .shape = w->shape, .init = w->init };
         t->type = w->type == STANCE_TYPE_I64 ? STANCE_TYPE_I64 : s->policy.wide;
         t->form = (struct stance_form){ 0, t->type, (size_t)stance_elements(&t->shape) * stance_type_size(t->type) };
         t->name = stance_strdup(w->name);
@@ -133,6 +141,10 @@ stance_status stance_store_lay_out(struct stance_store *s, int slots, struct sta
     status = slots < 0 ? STANCE_OK : take(s, s->bytes[STANCE_BANK_PARAM], &s->gradient, err);
     for (int i = 0; i < s->n_slots && status == STANCE_OK; i++)
         status = take(s, s->bytes[STANCE_BANK_PARAM], &s->slot[i], err);
+    if (status == STANCE_OK && s->averages)
+        status = take(s, s->bytes[STANCE_BANK_PARAM], &s->average[STANCE_BANK_PARAM], err);
+    if (status == STANCE_OK && s->averages && s->averages_states)
+        status = take(s, s->bytes[STANCE_BANK_STATE], &s->average[STANCE_BANK_STATE], err);
     if (status == STANCE_OK)
         status = take(s, sizeof *s->control, &control, err);
     if (status != STANCE_OK)
@@ -215,6 +227,7 @@ struct stance_tensor stance_store_tensor(const struct stance_store *s, size_t se
     char *base = array == STANCE_ARRAY_MASTER      ? s->bank[t->bank]
                  : array == STANCE_ARRAY_COMMITTED ? s->committed[t->bank]
                  : array == STANCE_ARRAY_GRADIENT  ? s->gradient
+                 : array == STANCE_ARRAY_AVERAGE   ? s->average[t->bank]
                                                    : s->slot[array - STANCE_ARRAY_SLOT];
 
     x.data = base != NULL ? base + t->offset : NULL;

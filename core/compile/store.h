@@ -12,8 +12,6 @@
 /** PARAM: trained; FROZEN: as loaded; STATE: wide states; COUNTER: I64 states. */
 enum stance_bank { STANCE_BANK_PARAM, STANCE_BANK_FROZEN, STANCE_BANK_STATE, STANCE_BANK_COUNTER, STANCE_BANK_COUNT };
 
-enum { STANCE_SLOTS_MAX = 4 };
-
 /** One tensor of a bank. */
 struct stance_segment {
     char               *name;   /**< as in checkpoints */
@@ -48,6 +46,9 @@ struct stance_store {
     void  *gradient;                     /**< of the size of bank PARAM; NULL without training */
     void  *slot[STANCE_SLOTS_MAX];       /**< the optimizer's arrays, likewise */
     int    n_slots;
+    bool   averages;                     /**< set before the first program: keep moving averages of the masters */
+    bool   averages_states;              /**< and of the wide states (running statistics) */
+    void  *average[STANCE_BANK_COUNT];   /**< PARAM and STATE only, of the size of the bank; or NULL */
 
     struct stance_packed  *packed;
     size_t                 n_packed, room_packed;
@@ -90,7 +91,8 @@ enum stance_array {
     STANCE_ARRAY_MASTER,    /**< master weight, or pending state */
     STANCE_ARRAY_COMMITTED, /**< state only */
     STANCE_ARRAY_GRADIENT,
-    STANCE_ARRAY_SLOT       /**< + number of the slot */
+    STANCE_ARRAY_SLOT,      /**< + number of the slot */
+    STANCE_ARRAY_AVERAGE = STANCE_ARRAY_SLOT + STANCE_SLOTS_MAX /**< masters and wide states, where averaged */
 };
 
 /** The tensor of one array of a segment, in the device's form. */
@@ -101,6 +103,12 @@ stance_status stance_store_read(const struct stance_store *s, size_t segment, in
                                 enum stance_type type, void *to, struct stance_error *err);
 stance_status stance_store_write(struct stance_store *s, size_t segment, int array,
                                  enum stance_type type, const void *from, struct stance_error *err);
+
+/** Starts the averages at the masters and the committed states. No-op without averages. */
+stance_status stance_store_begin_average(struct stance_store *s, struct stance_error *err);
+/** Exchanges masters and committed states with their averages, for evaluation; done twice, nothing has changed.
+ *  The arena is used: no program may be under way. No-op without averages. */
+stance_status stance_store_exchange_average(struct stance_store *s, struct stance_error *err);
 
 /** Fills every weight by its init rule from the seed: each tensor's numbers depend on (seed, name)
  *  only. Committed states follow. */

@@ -266,6 +266,8 @@ static stance_status build(struct stance_recipe *r, const struct stance_recipe_o
         status = stance_config_set(r->tree, o->sets[i], "--set", err);
     if (status == STANCE_OK)
         status = stance_recipe_normalise_precision(r->tree, err);
+    if (status == STANCE_OK)
+        status = stance_recipe_normalise_clip(r->tree, err);
     if (status == STANCE_OK && o != NULL)
         status = stance_recipe_apply_options(r->tree, o, err);
     if (status != STANCE_OK)

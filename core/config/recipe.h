@@ -72,6 +72,8 @@ struct stance_recipe_test {
 
 enum stance_on_skip { STANCE_ON_SKIP_ADVANCE, STANCE_ON_SKIP_HOLD };
 
+enum stance_clip_norm { STANCE_CLIP_NORM_2, STANCE_CLIP_NORM_INF };
+
 struct stance_recipe_train {
     int64_t epochs;
     int64_t max_steps;        /**< windows; INT64_MIN: no limit */
@@ -79,7 +81,9 @@ struct stance_recipe_train {
     int64_t accumulate;       /**< micro-batches of a window */
     bool    accumulate_flush; /**< end the window with the epoch */
     bool    accumulate_drop;  /**< leave out the window that the end cuts short */
-    double  clip_grad_norm;   /**< NaN: no clipping */
+    double  clip_grad_norm;   /**< NaN: no clipping by norm */
+    int     clip_norm_type;   /**< enum stance_clip_norm */
+    double  clip_grad_value;  /**< NaN: no clipping by value */
     int     on_skip; /**< enum stance_on_skip: does the schedule go on after a skipped window? */
     int64_t max_consecutive_skips; /**< INT64_MIN: max(25, log2(init_scale / min_scale) + 9) */
     int64_t seed;
@@ -91,6 +95,16 @@ struct stance_recipe_train {
 
 struct stance_recipe_checkpoint {
     int64_t epochs, steps, keep; /**< INT64_MIN: never, never, all */
+};
+
+enum stance_ema_statistics { STANCE_EMA_STATISTICS_AVERAGE, STANCE_EMA_STATISTICS_COPY };
+/** Moving average of the masters. */
+struct stance_recipe_ema {
+    double decay;      /**< NaN: no average is kept */
+    int    warmup;     /**< enum stance_ema_warmup */
+    double tau;        /**< steps, of the exponential warm-up */
+    int    statistics; /**< enum stance_ema_statistics: what becomes of running statistics */
+    bool   evaluate;   /**< evaluations of a run use the average */
 };
 
 enum stance_recompute { STANCE_RECOMPUTE_NONE, STANCE_RECOMPUTE_NORM, STANCE_RECOMPUTE_BLOCK };
@@ -126,6 +140,7 @@ struct stance_recipe {
     struct stance_recipe_test       test;
     struct stance_recipe_train      train;
     struct stance_recipe_checkpoint checkpoint;
+    struct stance_recipe_ema        ema;
     struct stance_recipe_memory     memory;
     struct stance_recipe_comm       comm;
     struct stance_recipe_machine    machine;

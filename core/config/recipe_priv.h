@@ -18,6 +18,10 @@ stance_status stance_recipe_normalise_precision(struct stance_config *c,
 /* Scaler that goes with a type: "dynamic", "none"; NULL for auto. */
 const char *stance_recipe_scaler_of(enum stance_precision p);
 
+/* recipe_clip.c: `train.clip_grad_norm: {max_norm: X, norm_type: N}` as the two keys of the table. */
+stance_status stance_recipe_normalise_clip(struct stance_config *c,
+                                           struct stance_error  *err) STANCE_MUST_CHECK;
+
 /* recipe_plugins.c: every plugin that the recipe chooses. */
 stance_status stance_recipe_read_plugins(struct stance_recipe              *r,
                                          const struct stance_recipe_lookup *lookup,

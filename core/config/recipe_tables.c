@@ -11,6 +11,9 @@
 static const char *const bad_image_words[]    = { "error", "skip", NULL };
 static const char *const post_process_words[] = { "none", "default", "unbiased", NULL };
 static const char *const on_skip_words[]      = { "advance", "hold", NULL };
+static const char *const clip_norm_words[]    = { "2", "inf", NULL };
+static const char *const ema_warmup_words[]   = { "none", "ratio", "exponential", NULL };
+static const char *const ema_statistics_words[] = { "average", "copy", NULL };
 static const char *const recompute_words[]    = { "none", "norm", "block", NULL };
 
 static const struct stance_param machine_table[] = {
@@ -100,7 +103,11 @@ static const struct stance_param train_table[] = {
                       "no step for the batches left over at the end of the run (accumulate_flush: of "
                       "each epoch)"),
     STANCE_PARAM_F64_OR_NULL(struct stance_recipe_train, clip_grad_norm, "null", 1e-30, 1e30, "1",
-                             "largest L2 norm of the gradient"),
+                             "largest norm of the gradient, or {max_norm: X, norm_type: 2|inf}"),
+    STANCE_PARAM_ENUM(struct stance_recipe_train, clip_norm_type, "2", clip_norm_words,
+                      "norm that clip_grad_norm is of: L2, or the largest magnitude"),
+    STANCE_PARAM_F64_OR_NULL(struct stance_recipe_train, clip_grad_value, "null", 1e-30, 1e30, "1",
+                             "largest magnitude of each number of the gradient, instead of a norm"),
     STANCE_PARAM_ENUM(struct stance_recipe_train, on_skip, "advance", on_skip_words,
                       "what a skipped step does to the schedule"),
     STANCE_PARAM_I64_OR_NULL(
@@ -128,6 +135,21 @@ static const struct stance_param checkpoint_table[] = {
     STANCE_PARAM_END,
 };
 
+static const struct stance_param ema_table[] = {
+    STANCE_PARAM_F64_OR_NULL(struct stance_recipe_ema, decay, "null", 0, 0.9999999, "1",
+                             "keep a moving average of the weights that keeps this share of itself "
+                             "each step (0.9998); null: none"),
+    STANCE_PARAM_ENUM(struct stance_recipe_ema, warmup, "ratio", ema_warmup_words,
+                      "of the decay over steps t: min(decay, (1+t)/(10+t)), or decay (1-exp(-t/tau))"),
+    STANCE_PARAM_F64(struct stance_recipe_ema, tau, "2000", 1e-3, 1e12, "steps",
+                     "time constant of the exponential warm-up"),
+    STANCE_PARAM_ENUM(struct stance_recipe_ema, statistics, "average", ema_statistics_words,
+                      "running statistics: averaged like the weights, or those of the run"),
+    STANCE_PARAM_BOOL(struct stance_recipe_ema, evaluate, "true",
+                      "evaluations of the run score the average"),
+    STANCE_PARAM_END,
+};
+
 static const struct stance_param memory_table[] = {
     STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words,
                       "what the backward pass computes again"),
@@ -150,7 +172,7 @@ static const char *const top_extra[]   = { "model",  "data",   "test", "train", 
                                            "device", "memory", "comm", NULL };
 static const char *const model_extra[] = { "task", "backbone", "head", "loss", "pretrained", NULL };
 static const char *const data_extra[]  = { "dataset", "info", "train", "val", "augment", NULL };
-static const char *const train_extra[] = { "optimizer", "schedule", "checkpoint", "loggers", NULL };
+static const char *const train_extra[] = { "optimizer", "schedule", "checkpoint", "ema", "loggers", NULL };
 
 const struct stance_recipe_section stance_recipe_sections[] = {
     { "", machine_table, top_extra, offsetof(struct stance_recipe, machine) },
@@ -162,6 +184,7 @@ const struct stance_recipe_section stance_recipe_sections[] = {
     { "test", test_table, NULL, offsetof(struct stance_recipe, test) },
     { "train", train_table, train_extra, offsetof(struct stance_recipe, train) },
     { "train.checkpoint", checkpoint_table, NULL, offsetof(struct stance_recipe, checkpoint) },
+    { "train.ema", ema_table, NULL, offsetof(struct stance_recipe, ema) },
     { "memory", memory_table, NULL, offsetof(struct stance_recipe, memory) },
     { "comm", comm_table, NULL, offsetof(struct stance_recipe, comm) },
     { NULL, NULL, NULL, 0 }
@@ -230,6 +253,11 @@ stance_status stance_recipe_read_sections(struct stance_recipe *r, struct stance
         n      = stance_config_get(r->tree->root, "test.modulate_kernel");
         status = stance_config_fail(err, STANCE_ERR_RANGE, n, "test.modulate_kernel: %d is even",
                                     (int)r->test.modulate_kernel);
+    }
+    if (status == STANCE_OK && r->train.clip_grad_norm > 0 && r->train.clip_grad_value > 0) {
+        n      = stance_config_get(r->tree->root, "train.clip_grad_value");
+        status = stance_config_fail(err, STANCE_ERR_INVAL, n,
+                                    "train.clip_grad_value and train.clip_grad_norm contradict each other");
     }
     if (status == STANCE_OK && r->test.batch_size == INT64_MIN)
         r->test.batch_size = r->train.batch_size;

@@ -387,16 +387,28 @@ struct stance_value stance_graph_control(struct stance_graph *g)
     return v;
 }
 
+#define GRAD "_grad"
+
 static const struct stance_op_ops *find_op(struct stance_graph *g, const char *name, struct stance_error *err)
 {
     const struct stance_op_ops *op = stance_builtin_op(name);
     const struct stance_plugin *plugin;
+    char                        base[64];
+    size_t                      len = strlen(name), tail = strlen(GRAD);
 
     if (op != NULL)
         return op;
     if (g->registry == NULL) {
         STANCE_FAIL(err, STANCE_ERR_NOENT, "op '%s' is not built in", name);
         return NULL;
+    }
+    /* The backward part of an op plugin. */
+    if (len > tail && len - tail < sizeof base && strcmp(name + len - tail, GRAD) == 0) {
+        memcpy(base, name, len - tail);
+        base[len - tail] = '\0';
+        if (stance_registry_find(g->registry, STANCE_KIND_OP, base, &plugin, NULL) == STANCE_OK
+            && plugin->ops.op->backward != NULL)
+            return plugin->ops.op->backward;
     }
     if (stance_registry_find(g->registry, STANCE_KIND_OP, name, &plugin, err) != STANCE_OK)
         return NULL;

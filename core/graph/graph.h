@@ -42,6 +42,7 @@ struct stance_graph_node {
     uint32_t                    grad_of; /**< forward node whose gradient it helps to make; 0: none */
     bool                        dead;
     bool                        on_device; /**< place pass: the device has a kernel; else plain C runs it */
+    const struct stance_kernel *kernel;    /**< place pass: the op's own for the device; NULL: its reference */
     size_t                      workspace; /**< bytes, of the kernel chosen */
     int32_t                    *alias;     /**< place pass: as in struct stance_offer; NULL: none */
     struct stance_form         *in_form;   /**< place pass: forms that its kernel wants its operands in */

@@ -21,7 +21,7 @@ enum {
 struct stance_search {
     const char **folders;
     size_t       n, capacity;
-    const char  *blocked; /**< comma-separated stems that must not be opened; never NULL */
+    const char  *blocked; /**< KIND/NAME that must not be opened, separated by , or :; never NULL */
 };
 
 /** Fills @p s from @p path and the environment (see stance_registry_new()). */
@@ -57,9 +57,10 @@ bool stance_stem_join(enum stance_kind kind, const char *name, char stem[STANCE_
 /** Starts libltdl once in the life of the process. */
 stance_status stance_loader_start(struct stance_error *err);
 
-/** Opens @p file and finds its descriptor, which is not looked at yet.
+/** Opens @p file and finds its descriptor, of which the head only was looked at, in the file: no code of a
+ *  plugin that was built for another interface runs.
  *  Every symbol is bound now: what is missing is told by the linker's own words, with the file. */
-stance_status stance_loader_open(const char *file, lt_dlhandle *dl,
+stance_status stance_loader_open(const char *file, const char *stem, lt_dlhandle *dl,
                                  const struct stance_plugin **plugin, struct stance_error *err);
 /** The same for a plugin linked into the program; @return false when there is none of that stem. */
 bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl,
@@ -68,11 +69,37 @@ bool stance_loader_open_builtin(const char *stem, lt_dlhandle *dl,
 stance_status stance_loader_each_builtin(stance_status (*found)(void *ctx, const char *stem),
                                          void *ctx);
 
+/* ---- elf.c: the file as it lies ------------------------------------------------------------ */
+
+/** Whether an object file ends before its section headers, as when a copy has not finished. Such a file
+ *  maps well and ends the process with SIGBUS at the first touch of a missing page. */
+bool stance_elf_is_cut_short(const void *data, size_t size);
+
+/** Reads the first @p n bytes of a variable that a shared object of this machine's kind exports.
+ *  @return false: not such a file, no such symbol, or no section headers (some strip them) */
+bool stance_elf_read(const void *data, size_t size, const char *symbol, void *out, size_t n);
+
 /* ---- check.c ------------------------------------------------------------------------------ */
+
+/** What struct stance_plugin begins with in every ABI. */
+struct stance_plugin_head {
+    uint32_t         abi, unstable_abi, size;
+    enum stance_kind kind;
+};
+
+/** Whether it is of this interface and of this kind. */
+stance_status stance_plugin_check_head(const struct stance_plugin_head *h, enum stance_kind kind,
+                                       struct stance_error *err);
 
 /** Whether a descriptor can be used: built for this interface, what its file name says, complete,
  *  and no parameter outside its config. */
 stance_status stance_plugin_check(const struct stance_plugin *p, enum stance_kind kind,
                                   const char *name, struct stance_error *err);
+
+/* ---- adopt.c ------------------------------------------------------------------------------ */
+
+/** The copy of a checked descriptor and its tables with all fields that we know, those that the plugin's
+ *  header lacked being 0. @return NULL when memory is short */
+const struct stance_plugin *stance_plugin_adopt(const struct stance_plugin *from, struct stance_arena *arena);
 
 #endif

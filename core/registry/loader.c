@@ -6,14 +6,14 @@
 #include "registry/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #ifdef HAVE_DLOPEN
 #include <dlfcn.h>
-#endif
-#ifdef __ELF__
-#include <link.h>
 #endif
 
 #define SYMBOL "stance_plugin"
@@ -27,40 +27,46 @@ stance_status stance_loader_start(struct stance_error *err)
     return STANCE_OK;
 }
 
-#ifdef __ELF__
-/* A file that a copy has not finished maps well and ends the process with SIGBUS at the first touch
- * of a missing page. The section headers are the last thing in what linkers write. */
-static bool is_cut_short(const char *file, off_t size)
+/* What the file itself says, before anything in it can run. */
+static stance_status look_inside(const char *file, const char *stem, const void *data, size_t size,
+                                 struct stance_error *err)
 {
-    ElfW(Ehdr) head;
-    FILE *f = fopen(file, "rb");
-    bool  cut = false;
+    struct stance_plugin_head head;
+    char                      symbol[STANCE_STEM_MAX + sizeof "_LTX_" SYMBOL];
+    enum stance_kind          kind;
+    const char               *name;
+    stance_status             status;
 
-    if (f == NULL)
-        return false;
-    if (fread(&head, sizeof head, 1, f) == 1 && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0
-        && head.e_ehsize == sizeof head)
-        cut = head.e_shoff > (uint64_t)size
-              || (uint64_t)size - head.e_shoff < (uint64_t)head.e_shnum * head.e_shentsize;
-    fclose(f);
-    return cut;
+    if (stance_elf_is_cut_short(data, size))
+        return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s: is cut short", file);
+    snprintf(symbol, sizeof symbol, "%s_LTX_" SYMBOL, stem);
+    if (!stance_stem_split(stem, &kind, &name) || !stance_elf_read(data, size, symbol, &head, sizeof head))
+        return STANCE_OK; /* the linker will say what is the matter with it */
+    status = stance_plugin_check_head(&head, kind, err);
+    return status == STANCE_OK ? status : stance_error_prefix(err, status, "%s", file);
 }
-#endif
 
-static stance_status look(const char *file, struct stance_error *err)
+static stance_status look(const char *file, const char *stem, struct stance_error *err)
 {
-    struct stat st;
+    int           fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat   st;
+    void         *data;
+    stance_status status;
 
-    if (stat(file, &st) != 0)
+    if (fd < 0)
         return STANCE_FAIL(err, errno == ENOENT ? STANCE_ERR_NOENT : STANCE_ERR_PLUGIN, "%s: %s",
                            file, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
         return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s: is not a file", file);
-#ifdef __ELF__
-    if (is_cut_short(file, st.st_size))
-        return STANCE_FAIL(err, STANCE_ERR_PLUGIN, "%s: is cut short", file);
-#endif
-    return STANCE_OK;
+    }
+    data = st.st_size > 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    close(fd);
+    if (data == MAP_FAILED)
+        return STANCE_OK;
+    status = look_inside(file, stem, data, (size_t)st.st_size, err);
+    munmap(data, (size_t)st.st_size);
+    return status;
 }
 
 /* Maps the file with every symbol bound. Libltdl binds at the first call, so that a missing
@@ -99,13 +105,13 @@ static void unbind(void *handle)
 #endif
 }
 
-stance_status stance_loader_open(const char *file, lt_dlhandle *dl,
+stance_status stance_loader_open(const char *file, const char *stem, lt_dlhandle *dl,
                                  const struct stance_plugin **plugin, struct stance_error *err)
 {
     void         *bound = NULL;
     lt_dladvise   advise;
     lt_dlhandle   handle = NULL;
-    stance_status status = look(file, err);
+    stance_status status = look(file, stem, err);
 
     if (status == STANCE_OK)
         status = bind_now(file, &bound, err);

@@ -158,7 +158,7 @@ static stance_status open_entry(struct stance_registry *reg, const char *stem, c
             goto free_entry;
         }
     } else {
-        status = stance_loader_open(file, &e->dl, &e->plugin, err);
+        status = stance_loader_open(file, stem, &e->dl, &e->plugin, err);
         if (status != STANCE_OK)
             goto free_entry;
     }
@@ -166,6 +166,11 @@ static stance_status open_entry(struct stance_registry *reg, const char *stem, c
     status = stance_plugin_check(e->plugin, kind, name, err);
     if (status != STANCE_OK) {
         status = stance_error_prefix(err, status, "%s", file != NULL ? file : STANCE_BUILT_IN);
+        goto close_file;
+    }
+    e->plugin = stance_plugin_adopt(e->plugin, reg->arena);
+    if (e->plugin == NULL) {
+        status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", file != NULL ? file : stem);
         goto close_file;
     }
     /* oneDNN, cuDNN and MPI keep threads, thread data and exit handlers: their code must stay. */
@@ -336,6 +341,8 @@ stance_status stance_registry_open(struct stance_registry *reg, const char *file
         || snprintf(path, sizeof path, "%s%s%s", here, *file != '/' ? "/" : "", file)
                >= (int)sizeof path)
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "%s: the path is too long", file);
+    if (stance_search_blocked(&reg->search, stem))
+        return STANCE_FAIL(err, STANCE_ERR_NOENT, "%s: blocked by STANCE_PLUGIN_BLOCKLIST", file);
     pthread_mutex_lock(&lock);
     status = open_entry(reg, stem, path, &e, err);
     if (status == STANCE_OK)
@@ -466,14 +473,14 @@ stance_status stance_registry_list(struct stance_registry *reg, enum stance_kind
                                    const struct stance_listing **list, size_t *count,
                                    struct stance_error *err)
 {
-    struct listing_walk w = { reg, kind, err };
+    struct listing_walk w = { reg, (unsigned)kind < STANCE_KIND_COUNT ? kind : STANCE_KIND_COUNT, err };
     stance_status       status;
 
     pthread_mutex_lock(&lock);
     stance_arena_free(reg->list_arena);
     reg->list_n     = 0;
     reg->list_arena = stance_arena_new(4096);
-    status = reg->list_arena != NULL ? stance_search_each(&reg->search, kind, list_file, &w, err)
+    status = reg->list_arena != NULL ? stance_search_each(&reg->search, w.kind, list_file, &w, err)
                                      : no_room(&w);
     if (status == STANCE_OK)
         status = list_builtin(&w);

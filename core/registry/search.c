@@ -164,14 +164,16 @@ bool stance_search_file(const struct stance_search *s, size_t i, const char *ste
 
 bool stance_search_blocked(const struct stance_search *s, const char *stem)
 {
-    size_t want = strlen(stem);
+    size_t want = strlen(stem), bar = strcspn(stem, "_");
 
     for (const char *c = s->blocked; *c != '\0';) {
         size_t len;
 
-        c += strspn(c, ", ");
-        len = strcspn(c, ", ");
-        if (len == want && memcmp(c, stem, len) == 0)
+        c += strspn(c, ",: ");
+        len = strcspn(c, ",: ");
+        /* KIND/NAME, or KIND_NAME as in the file's name. */
+        if (len == want && memcmp(c, stem, bar) == 0 && (c[bar] == '/' || c[bar] == '_')
+            && memcmp(c + bar + 1, stem + bar + 1, want - bar - 1) == 0)
             return true;
         c += len;
     }

@@ -44,13 +44,14 @@ struct stance_split {
     int32_t     image_size[2]; /**< width, height wanted by the network, px (synthetic) */
 };
 
+/** All functions are needed. */
 struct stance_dataset_ops {
     size_t size, state_size;
     /** Reads annotations and checks them; every fault is named by id, file and reason. */
     stance_status (*open)(void *state, const void *config, const struct stance_split *split,
                           struct stance_error *err);
     void (*close)(void *state);
-    /** Names, sigmas, flip pairs: owned by the state. */
+    /** Names, sigmas, flip pairs: owned by the state; the sizes in it are not read. */
     const struct stance_pose *(*pose)(const void *state);
     int64_t (*count)(const void *state);
     const struct stance_sample *(*sample)(const void *state, int64_t index);

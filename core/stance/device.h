@@ -7,6 +7,8 @@
 
 #include <stance/plugin.h>
 
+#include <math.h>
+
 STANCE_BEGIN_DECLS
 
 /** What a tensor is for; a device may choose its form by it. */
@@ -52,7 +54,7 @@ struct stance_device_ops {
     void (*close)(void *state);
 
     /** Whether forward (and, training, backward) can run with @p low as the low type; the reason why
-     *  not names the type and what is missing. */
+     *  not names the type and what is missing. NULL: binary32 only. */
     stance_status (*precision)(void *state, enum stance_type low, bool training, struct stance_error *err);
     /** Low type that `precision: auto` means here. */
     enum stance_type (*fast_type)(void *state);
@@ -65,7 +67,7 @@ struct stance_device_ops {
     void (*form)(void *state, const struct stance_tensor *t, enum stance_purpose purpose,
                  struct stance_form *out);
 
-    /** Whether the device has a kernel for the node. @return false: it declines; the core then
+    /** Whether the device has a kernel for the node; with prepare and launch, or NULL like them. @return false: it declines; the core then
      *  looks for a plain kernel of the op, and fails with the op's name if there is none. */
     bool (*offer)(void *state, const struct stance_request *req, struct stance_offer *offer);
     /** Makes the kernel of an accepted offer; tensors have their final forms. */
@@ -75,13 +77,17 @@ struct stance_device_ops {
     stance_status (*launch)(void *state, void *kernel, const struct stance_call *call);
 
     /** Converts between forms, synchronously: *to is filled from *from (same shape). Either side may
-     *  be host memory in the plain layout. Padding of the device's layouts is zeroed. */
+     *  be host memory in the plain layout; numbers there are binary32 or binary64 whatever the device
+     *  stores. Padding of the device's layouts is zeroed. */
     stance_status (*reorder)(void *state, const struct stance_tensor *to,
                              const struct stance_tensor *from, struct stance_error *err);
     /** Waits for everything launched. NULL: launches are synchronous. */
     stance_status (*wait)(void *state, struct stance_error *err);
     /** Lines "key: value" for `stance inspect`: ISA, threads, fast types. Owned by the state. */
     const char *(*describe)(void *state);
+    /** What op plugins' kernels for this device launch on (CUDA: the stream). NULL: they are called and
+     *  have finished when they return. */
+    void *(*queue)(void *state);
 };
 
 /* ---- ops that the compiler makes, and only devices meet -------------------------------------- */
@@ -90,21 +96,42 @@ struct stance_device_ops {
 struct stance_control {
     size_t  size;
     float   scale;         /**< in: loss scale of the window */
-    float   micro_weight;  /**< in: weight of the micro-batch in its window */
-    double  clip;          /**< in: largest L2 norm of the gradient; 0: no clipping */
+    int32_t clip_inf;      /**< in: `clip` is of the largest magnitude, not of the L2 norm */
+    double  micro_weight;  /**< in: weight of the micro-batch in its window */
+    double  clip;          /**< in: largest norm of the gradient; 0: no clipping by norm */
     struct stance_update update; /**< rate and applied: in; skip and factor: set by "grad_check" */
     double  sum_squares;   /**< out: of the unscaled gradients, summed in binary64 */
     double  max_abs;       /**< out: largest magnitude among the unscaled gradients */
     int64_t first_bad;     /**< out: index into the flat gradients of the first non-finite one; -1 */
+    double  clip_value;    /**< in: largest magnitude of an unscaled gradient; 0: no clipping by value */
 };
 
 /* "loss_seed" (control) -> scalar F32: scale * micro_weight, the gradient of the loss.
  * "accumulate" (sum, g) -> sum + g, over the memory of sum; any stored type of g, sum is wide.
  * "grad_check" (flat gradients [n]) -> control: finite?, norm, factor = 1/scale and clip coefficient
  *     min(1, clip / (norm + 1e-6)) together; the factor's inverse scale is the binary32 of 1/(double)scale.
+ * "clip_value" (flat gradients [n], control) -> the same memory: after "grad_check", every gradient that
+ *     would be larger than clip_value once multiplied by the factor is cut to it; nothing when skipped.
+ * "ema" (average [n], update, value [n]) -> the memory of the average: a step of a moving average with the
+ *     decay that struct stance_ema gives for update.applied; nothing when the window is skipped.
  * "commit" (pending [n], update, committed [n]) -> pending, committed: committed = pending, or, when the
  *     window is skipped, pending = committed. Wide or I64.
  * "pack" (weight) -> the form that a kernel asked for; "reorder" (x) -> the same values in another form. */
+
+/** How the decay of "ema" comes to its final value; t is the number of this applied step, from 1.
+ *  RATIO: min(decay, (1 + t) / (10 + t)); EXPONENTIAL: decay (1 - exp(-t / tau)). */
+enum stance_ema_warmup { STANCE_EMA_CONSTANT, STANCE_EMA_RATIO, STANCE_EMA_EXPONENTIAL };
+struct stance_ema { double decay, tau; enum stance_ema_warmup warmup; };
+
+/** Decay of the applied step whose number, from 1, is @p applied + 1. */
+static inline double stance_ema_decay(const struct stance_ema *e, uint64_t applied)
+{
+    double t = (double)applied + 1, ratio = (1 + t) / (10 + t);
+
+    if (e->warmup == STANCE_EMA_EXPONENTIAL)
+        return e->decay * (1 - exp(-t / e->tau));
+    return e->warmup == STANCE_EMA_RATIO && ratio < e->decay ? ratio : e->decay;
+}
 
 #define STANCE_NORM_SUM_MAX 4 /**< normalised operands of one sum; plain ones likewise */
 

@@ -92,7 +92,9 @@ STANCE_API void stance_refuse(struct stance_builder *b, stance_status status, co
 /* ---- ops: built-in, fused and third-party ops are all this struct ---------------------------- */
 
 /** A tensor as a kernel sees it. Layout 0 is plain: dense, the last dimension fastest. Other
- *  layouts are the device's own and only its kernels meet them. */
+ *  layouts are the device's own and only its kernels meet them: the kernels of an op plugin, its
+ *  reference included, get plain memory whose bytes are of type `stored`.
+ *  An element of an array: it never grows. */
 struct stance_tensor {
     void               *data;
     enum stance_type    type;   /**< of the values: what they have been rounded to */
@@ -109,26 +111,26 @@ struct stance_call {
     const struct stance_tensor *in, *out;
     int32_t                     n_in, n_out;
     void                       *workspace;
-    void                       *queue;  /**< of the device; NULL on the host */
-    const struct stance_random *random; /**< STANCE_OP_RANDOM only */
+    void                       *queue; /**< that the device launches on (CUDA: a cudaStream_t); NULL: call and wait */
 };
-
-/** Counter of a random op: distinct for every node and step, the same for the same seed. */
-struct stance_random { uint64_t key, counter; };
 
 typedef stance_status stance_kernel_fn(const struct stance_call *);
 
-/** A kernel of an op for one device, over plain layouts. */
+/** A kernel of an op for one device, over plain layouts in that device's memory (CUDA: run() launches on
+ *  call->queue and does not wait). It is used where the device has none of its own for the op.
+ *  An element of an array: it never grows. */
 struct stance_kernel {
     const char       *device; /**< name of the device plugin: "cpu", "cuda" */
     stance_kernel_fn *run;
     size_t (*workspace)(const struct stance_call *); /**< bytes; NULL: none */
-    uint32_t          types; /**< bit mask (1 << STANCE_TYPE_x) of the types of its first operand */
+    /** Bit mask (1 << STANCE_TYPE_x) of the types that its first operand of numbers may have. With
+     *  binary16 or bfloat16 among them, a run in that precision gives it operands and results as they
+     *  are stored; otherwise they are converted to binary32 (under fp64: binary64), and back. */
+    uint32_t          types;
 };
 
+/** 1 and 2 are kept for ops that need the host, or random numbers. */
 enum stance_op_flag {
-    STANCE_OP_HOST         = 1, /**< runs on the host between two segments of device work */
-    STANCE_OP_RANDOM       = 2,
     STANCE_OP_IN_PLACE     = 4, /**< output 0 may lie over input 0 where that one ends */
     STANCE_OP_NO_RECOMPUTE = 8,
     STANCE_OP_STATE        = 16 /**< results assigned to a state operand may lie over that operand */
@@ -153,13 +155,19 @@ struct stance_op_ops {
                      int n_in, const struct stance_value *out, const struct stance_value *d_out,
                      int n_out, struct stance_value *d_in);
 
-    /** Plain C over plain layouts, binary32 and binary64: the judge of every device's kernel.
-     *  Must give the same bytes for the same operands. NULL only for ops of the core. */
+    /** Plain C over plain layouts, binary32 and binary64 (`stored` of each tensor says which): the judge of
+     *  every device's kernel, and what runs on a device without one whose memory is the host's.
+     *  Must give the same bytes for the same operands. NULL only for ops of the core.
+     *  @return STANCE_OK; any other status ends the run, with the op's name. */
     stance_kernel_fn *reference;
     size_t (*workspace)(const struct stance_call *); /**< bytes that reference wants; NULL: none */
 
     const struct stance_kernel *kernels;
     int32_t                     n_kernels;
+
+    /** The op "<name>_grad", for the gradient rule of this one to build nodes of, so that both are one
+     *  plugin. It has no gradient of its own. NULL: the rule builds nodes of other ops. */
+    const struct stance_op_ops *backward;
 };
 
 /** Elements of a shape: 1 for a scalar, 0 for an absent operand. */

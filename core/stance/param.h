@@ -31,7 +31,8 @@ enum {
     STANCE_PARAM_NULLABLE = 1 /**< a number may be "null": INT64_MIN, or NaN */
 };
 
-/** One setting. A table ends with an entry whose name is NULL. */
+/** One setting. A table ends with an entry whose name is NULL. Made by the macros below, which give the
+ *  offset from the field itself and leave what they do not name 0. */
 struct stance_param {
     const char            *name;     /**< key in the recipe, lower_snake */
     enum stance_param_type type;
@@ -42,30 +43,36 @@ struct stance_param {
     const char *const     *choices;  /**< NULL-ended; enums only */
     const char            *unit;     /**< "px", "steps", "1" for pure numbers */
     const char            *doc;      /**< one line; cites the paper where it has one */
+    const void            *more;     /**< NULL; room, because the elements of an array cannot grow */
 };
 
 /* The _Generic makes a table that names a field of the wrong C type fail to compile, instead of
  * writing a double over an int at run time. */
 #define STANCE_FIELD(T, field, ctype) _Generic(((T *)0)->field, ctype: offsetof(T, field))
 
+/** Any row: also one that is called otherwise than its field. */
+#define STANCE_PARAM_ROW(key, T, field_, ctype, type_, flags_, dflt_, min_, max_, choices_, unit_, doc_)     \
+    { .name = (key), .type = (type_), .flags = (flags_), .offset = STANCE_FIELD(T, field_, ctype),         \
+      .dflt = (dflt_), .min = (min_), .max = (max_), .choices = (choices_), .unit = (unit_), .doc = (doc_) }
+
 #define STANCE_PARAM_BOOL(T, field, dflt, doc) \
-    { #field, STANCE_PARAM_TYPE_BOOL, 0, STANCE_FIELD(T, field, bool), dflt, 0, 1, NULL, "", doc }
+    STANCE_PARAM_ROW(#field, T, field, bool, STANCE_PARAM_TYPE_BOOL, 0, dflt, 0, 1, NULL, "", doc)
 #define STANCE_PARAM_I64(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_I64, 0, STANCE_FIELD(T, field, int64_t), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, int64_t, STANCE_PARAM_TYPE_I64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_F64(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_F64, 0, STANCE_FIELD(T, field, double), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, double, STANCE_PARAM_TYPE_F64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_I64_OR_NULL(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_I64, STANCE_PARAM_NULLABLE, STANCE_FIELD(T, field, int64_t), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, int64_t, STANCE_PARAM_TYPE_I64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_F64_OR_NULL(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_F64, STANCE_PARAM_NULLABLE, STANCE_FIELD(T, field, double), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, double, STANCE_PARAM_TYPE_F64, STANCE_PARAM_NULLABLE, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_ENUM(T, field, dflt, choices, doc) \
-    { #field, STANCE_PARAM_TYPE_ENUM, 0, STANCE_FIELD(T, field, int), dflt, 0, 0, choices, "", doc }
+    STANCE_PARAM_ROW(#field, T, field, int, STANCE_PARAM_TYPE_ENUM, 0, dflt, 0, 0, choices, "", doc)
 #define STANCE_PARAM_TEXT(T, field, dflt, doc) \
-    { #field, STANCE_PARAM_TYPE_TEXT, 0, STANCE_FIELD(T, field, struct stance_text), dflt, 0, 0, NULL, "", doc }
+    STANCE_PARAM_ROW(#field, T, field, struct stance_text, STANCE_PARAM_TYPE_TEXT, 0, dflt, 0, 0, NULL, "", doc)
 #define STANCE_PARAM_LIST_I64(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_LIST_I64, 0, STANCE_FIELD(T, field, struct stance_list_i64), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, struct stance_list_i64, STANCE_PARAM_TYPE_LIST_I64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_LIST_F64(T, field, dflt, min, max, unit, doc) \
-    { #field, STANCE_PARAM_TYPE_LIST_F64, 0, STANCE_FIELD(T, field, struct stance_list_f64), dflt, min, max, NULL, unit, doc }
+    STANCE_PARAM_ROW(#field, T, field, struct stance_list_f64, STANCE_PARAM_TYPE_LIST_F64, 0, dflt, min, max, NULL, unit, doc)
 #define STANCE_PARAM_END { .name = NULL }
 
 /** Fills @p config with the defaults of @p table (NULL: nothing to set).

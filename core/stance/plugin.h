@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file
- *  The binary interface between the core and its plugins. A plugin includes this file and nothing
- *  else of ours. */
+ *  The binary interface between the core and its plugins. A plugin includes this file and nothing else of
+ *  ours; one of a kind that is not yet stable includes <stance/KIND.h>, which includes this one.
+ *
+ *  What a plugin may rely on while STANCE_PLUGIN_ABI stays the same: no field moves or changes its
+ *  meaning, no enumerator its number, no function of these headers goes away. A struct that begins with
+ *  `size` may get fields at its end. Of a plugin that was compiled with an older header, the core takes
+ *  what is there and reads the rest as 0: not offered. A plugin that reads an appended field of a struct
+ *  which the core fills asks STANCE_COVERS() first. A struct without `size` never grows. */
 #ifndef STANCE_PLUGIN_H
 #define STANCE_PLUGIN_H
 
 #include <stance/alloc.h>
 #include <stance/error.h>
 #include <stance/graph.h>
+#include <stance/log.h>
 #include <stance/ops.h>
 #include <stance/param.h>
 #include <stance/pose.h>
@@ -18,7 +25,8 @@ STANCE_BEGIN_DECLS
 /** Raised when an existing field changes meaning or place. Appending a field to a struct that
  *  starts with `size` does not raise it. */
 #define STANCE_PLUGIN_ABI 0
-/** Number of the kinds that are not yet stable: device, comm, task, dataset, logger. */
+/** Number of the kinds that are not yet stable: device, comm, task, dataset, logger. It is compared for
+ *  these kinds only, so that raising it takes nothing from the plugins of the others. */
 #define STANCE_UNSTABLE_ABI 0
 
 /** Word of a kind in file names and recipes, in the order of the numbers. Append only. */
@@ -31,7 +39,8 @@ enum stance_kind {
 #define STANCE_KIND_ENUM(id, word) STANCE_KIND_##id,
     STANCE_KIND_MAP(STANCE_KIND_ENUM)
 #undef STANCE_KIND_ENUM
-    STANCE_KIND_COUNT
+    STANCE_KIND_COUNT,    /**< moves when a kind is appended */
+    STANCE_KIND_ALL = 255 /**< for stance_registry_list() */
 };
 
 /** A backbone: image -> features. It builds nodes and touches no pixel. */
@@ -39,6 +48,7 @@ struct stance_backbone_ops {
     size_t size;
     /** @param image  [B,3,H,W]; the scope is "backbone".
      *  @param[out] out  features, the finest first; at most STANCE_FEATURES_MAX.
+     *  @param[out] n_out  how many; 1 at least
      *  Failures are told by stance_refuse(). */
     void (*build)(struct stance_builder *b, const void *config, struct stance_value image,
                   struct stance_value *out, int *n_out);
@@ -49,14 +59,16 @@ struct stance_backbone_ops {
 struct stance_head_ops {
     size_t size;
     /** Builds nodes under the scope "keypoint_head" and names its results with stance_output()
-     *  ("heatmap" [B,K,h,w] for a heatmap head). @param[out] out  the results, first the main one */
+     *  ("heatmap" [B,K,h,w], with h and w of pose->heatmap_size: what evaluation reads).
+     *  @param[out] out  the results, first the main one; at most STANCE_FEATURES_MAX */
     void (*build)(struct stance_builder *b, const void *config, const struct stance_pose *pose,
                   const struct stance_value *features, int n, struct stance_value *out, int *n_out);
     /** Turns the result on a mirrored image into one on the image itself, in place.
      *  @param out  [B,K,h,w] binary32. @param shift  move one column right after mirroring (MMPose's
      *  shift_heatmap). NULL: no flip test with this head. */
     void (*unflip)(const void *config, const struct stance_pose *pose, float *out, int batch, bool shift);
-    /** Points from results. */
+    /** Points from results; stance_decode_heatmap() is it for a heatmap head. NULL: the head can be
+     *  trained, not evaluated. */
     stance_status (*decode)(const void *config, const struct stance_decode *d, struct stance_error *err);
 };
 
@@ -85,9 +97,10 @@ enum stance_want { STANCE_WANT_MAX_ABS = 1 };
 struct stance_scaler_ops {
     size_t                     size;
     size_t                     state_size; /**< zeroed bytes that the core keeps */
-    const struct stance_param *state;      /**< table over the state: saved, restored and compared by the core */
+    const struct stance_param *state;      /**< table over the state, which starts with its defaults: saved,
+                                                restored and compared by the core */
     uint32_t                   wants;      /**< STANCE_WANT_... */
-    /** Optional: first state of a fresh run. */
+    /** Optional: first state of a fresh run, where it depends on the settings. */
     void (*start)(void *state, const void *config);
     /** S of the coming window: finite, > 0, binary32. */
     float (*scale)(const void *state, const void *config);
@@ -95,16 +108,20 @@ struct stance_scaler_ops {
     void (*update)(void *state, const void *config, const struct stance_outcome *outcome);
 };
 
+#define STANCE_SLOTS_MAX 4
+
 /** An update rule over flat arrays: an op that the device runs on each group of segments that share
  *  their hyper-parameters. */
 struct stance_optimizer_ops {
     size_t  size;
-    int32_t slots;     /**< arrays of the size of the masters that it keeps (Adam: 2), started at 0 */
+    int32_t slots;     /**< arrays of the size of the masters that it keeps (Adam: 2), started at 0; at most STANCE_SLOTS_MAX */
     const char *const *slot_names; /**< names in checkpoints: "exp_avg", ... */
     double (*base_rate)(const void *config); /**< learning rate before the schedule */
     /** Element-wise op, attribute = config (attr_size == config_size). Operands: gradient [n], update
      *  block (struct stance_update as U8 bytes), then inputs 2.. = master and slots [n]; outputs: the
-     *  same memory as inputs 2... Must leave everything as it is when update->skip. */
+     *  same memory as inputs 2... Must leave everything as it is when update->skip. n is the length of all
+     *  weights together, in an order that is the device's. Device "cpu" has kernels of its own for the
+     *  rules of adam, adamw and sgd; for others it runs the op's reference, or its kernel for "cpu". */
     const struct stance_op_ops *update;
 };
 
@@ -182,11 +199,13 @@ struct stance_plugin {
     .abi = STANCE_PLUGIN_ABI, .unstable_abi = STANCE_UNSTABLE_ABI, \
     .size = sizeof(struct stance_plugin)
 
-/** Whether the plugin that filled @p ops was compiled with the function pointer @p field and set it:
- *  asked before any field that was appended after ABI 0 began is used. */
-#define STANCE_HAS(ops, field)                                                           \
-    ((size_t)((const char *)(&(ops)->field + 1) - (const char *)(ops)) <= (ops)->size \
-     && (ops)->field != NULL)
+/** Whether who filled @p s knows of @p field: asked before a field is read that was appended after ABI 0
+ *  began. */
+#define STANCE_COVERS(s, field) \
+    ((size_t)((const char *)(&(s)->field + 1) - (const char *)(s)) <= (s)->size)
+
+/** Whether @p ops offers the function @p field. */
+#define STANCE_HAS(ops, field) (STANCE_COVERS(ops, field) && (ops)->field != NULL)
 
 STANCE_END_DECLS
 #endif

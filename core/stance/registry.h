@@ -12,8 +12,9 @@ struct stance_registry;
 
 /** Makes a registry. Searched in this order: @p path (colon-separated, may be NULL),
  *  $STANCE_PLUGIN_PATH, the user's folder ($XDG_DATA_HOME/stance/plugins), the installed folder. Opens
- *  no plugin yet. The environment is ignored in set-uid programs; relative folders are taken as they
- *  stand, an empty element is none.
+ *  no plugin yet. The current folder is never searched unless it is named; an empty element is none.
+ *  $STANCE_PLUGIN_BLOCKLIST names plugins as KIND/NAME, separated by commas or colons: they are not opened.
+ *  The environment is ignored in set-uid programs.
  *  @param[out] out  the caller's, who frees it after everything made from it. */
 STANCE_API stance_status stance_registry_new(const char *path, struct stance_registry **out,
                                              struct stance_error *err) STANCE_MUST_CHECK;
@@ -30,7 +31,7 @@ STANCE_API stance_status stance_registry_find(struct stance_registry *reg, enum 
                                               const char *name, const struct stance_plugin **out,
                                               struct stance_error *err) STANCE_MUST_CHECK;
 
-/** Opens one file by its path; the name must be <kind>_<name>.so. */
+/** Opens one file by its path; the name must be <kind>_<name>.so. @return as stance_registry_find() */
 STANCE_API stance_status stance_registry_open(struct stance_registry *reg, const char *file,
                                               const struct stance_plugin **out,
                                               struct stance_error *err) STANCE_MUST_CHECK;
@@ -41,18 +42,18 @@ struct stance_listing {
     const char                 *name;
     const char                 *file;   /**< absolute path; "(built in)" for a preloaded one */
     const struct stance_plugin *plugin; /**< NULL when it does not load */
-    const char                 *reason; /**< then: why; for a hidden duplicate: by which file */
+    const char                 *reason; /**< then: why; for a hidden duplicate: by which file; else NULL */
 };
 
 /** Lists every plugin file on the path, opening each.
- *  @param kind  STANCE_KIND_COUNT: all. @param[out] list  owned by the registry, valid until the next call. */
+ *  @param kind  or STANCE_KIND_ALL. @param[out] list  owned by the registry, valid until the next call. */
 STANCE_API stance_status stance_registry_list(struct stance_registry *reg, enum stance_kind kind,
                                               const struct stance_listing **list, size_t *count,
                                               struct stance_error *err) STANCE_MUST_CHECK;
 
 /** Word of a kind in file names and recipes: "backbone", "scaler", ...; NULL if out of range. */
 STANCE_API const char *stance_kind_word(enum stance_kind kind);
-/** The kind of a word; STANCE_KIND_COUNT if it is none. */
+/** The kind of a word; if it is none, a number that is no kind's (STANCE_KIND_COUNT of the library). */
 STANCE_API enum stance_kind stance_kind_of(const char *word);
 
 STANCE_END_DECLS

@@ -45,6 +45,7 @@ struct stance_task_setup {
 
 struct stance_metric { const char *name; double value; };
 
+/** All functions are needed. */
 struct stance_task_ops {
     size_t size, state_size;
     stance_status (*open)(void *state, const void *config, const struct stance_task_setup *setup,

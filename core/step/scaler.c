@@ -24,6 +24,7 @@ stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *
                                 struct stance_scaler **out, struct stance_error *err)
 {
     struct stance_scaler *s = stance_calloc(1, sizeof *s);
+    stance_status         status;
 
     if (s == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "scaler '%s'", plugin->name);
@@ -34,6 +35,11 @@ stance_status stance_scaler_new(const struct stance_plugin *plugin, const void *
     if (s->config == NULL || s->state == NULL) {
         stance_scaler_free(s);
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "scaler '%s'", plugin->name);
+    }
+    status = stance_param_defaults(s->ops->state, s->state, err);
+    if (status != STANCE_OK) {
+        stance_scaler_free(s);
+        return stance_error_prefix(err, status, "scaler '%s': state", plugin->name);
     }
     if (STANCE_HAS(s->ops, start))
         s->ops->start(s->state, s->config);
@@ -227,6 +233,16 @@ int64_t stance_scaler_skip_limit(const struct stance_scaler *s)
         floor_ = 0x1p-126;
     steps = (int64_t)ceil(log2(init / floor_)) + 9;
     return steps > least ? steps : least;
+}
+
+void stance_skips_loss(struct stance_skips *k, double loss, uint64_t window)
+{
+    if (isfinite(loss))
+        return;
+    k->bad_losses++;
+    if ((k->bad_losses & (k->bad_losses - 1)) == 0)
+        STANCE_LOG(STANCE_LOG_WARN, "the loss of step %" PRIu64 " is %s, its gradients are finite: applied (%" PRId64 " such %s so far)",
+                   window + 1, isnan(loss) ? "nan" : "inf", k->bad_losses, k->bad_losses == 1 ? "step" : "steps");
 }
 
 stance_status stance_skips_count(struct stance_skips *k, bool skipped, const char *tensor,

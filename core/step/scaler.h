@@ -57,7 +57,13 @@ int64_t stance_scaler_skip_limit(const struct stance_scaler *s);
 struct stance_skips {
     int64_t limit; /**< in a row; 0: none */
     int64_t in_a_row, total;
+    int64_t bad_losses; /**< windows that were applied though their loss was not finite */
 };
+
+/** Looks at the loss of an applied window. It decides nothing, as in GradScaler: gradients may be finite where the
+ *  loss is not. Counted, and told in a warning the 1st, 2nd, 4th, 8th ... time.
+ *  @param window  number of the window, from 0 */
+void stance_skips_loss(struct stance_skips *k, double loss, uint64_t window);
 
 /** Counts one window.
  *  @param tensor  name of the first tensor with a non-finite gradient; NULL: not known

@@ -4,9 +4,10 @@
 #include "step/step.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { INPUTS_MAX = 8, UPDATES_MAX = 4 };
+enum { INPUTS_MAX = 8, UPDATES_MAX = 8 };
 
 struct bound {
     struct stance_program      *program;
@@ -24,9 +25,10 @@ struct stance_step {
     struct stance_scaler       *scaler;
     struct bound                programs[STANCE_STEP_PROGRAMS];
     struct stance_arena        *memory;
-    struct stance_launch        updates[UPDATES_MAX]; /* check, optimizer, commits */
+    struct stance_launch        updates[UPDATES_MAX]; /* check, clipping by value, optimizer, commits, averages */
     int                         n_updates;
-    bool                        accumulate;
+    struct stance_ema           average;
+    bool                        accumulate, clip_inf;
     struct stance_window        window;
     struct stance_skips         skips;
     uint64_t                    windows; /* so far, skipped ones too */
@@ -69,6 +71,25 @@ static stance_status add_update(struct stance_step *s, const char *name, const s
     return STANCE_OK;
 }
 
+/* Averages of the masters and of the committed statistics, after both are final. */
+static stance_status add_averages(struct stance_step *s, struct stance_error *err)
+{
+    struct stance_store *store  = s->store;
+    enum stance_type     wide   = store->policy.wide;
+    struct stance_tensor update = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update), in[3];
+    stance_status        status = STANCE_OK;
+
+    for (int b = 0; b < STANCE_BANK_COUNT && status == STANCE_OK; b++) {
+        if (store->average[b] == NULL)
+            continue;
+        in[0]  = flat(store->average[b], wide, store->bytes[b]);
+        in[1]  = update;
+        in[2]  = flat(store->committed[b] != NULL ? store->committed[b] : store->bank[b], wide, store->bytes[b]);
+        status = add_update(s, "ema", stance_builtin_op("ema"), &s->average, in, 3, in, 1, err);
+    }
+    return status;
+}
+
 /* What happens once a window, over whole banks: they are flat, and the update is element-wise, so the
  * order of elements within a segment does not matter. */
 static stance_status make_updates(struct stance_step *s, const struct stance_instance *optimizer, struct stance_error *err)
@@ -81,9 +102,16 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     struct stance_tensor               update  = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
     struct stance_tensor               grad    = flat(store->gradient, wide, bytes);
     struct stance_tensor               in[3 + STANCE_SLOTS_MAX], out[2];
+    char                               rule[160];
+    const char                        *name;
     stance_status                      status;
 
     status = add_update(s, "grad_check", stance_builtin_op("grad_check"), NULL, &grad, 1, &control, 1, err);
+    if (status == STANCE_OK && store->control->clip_value > 0) {
+        in[0]  = grad;
+        in[1]  = control;
+        status = add_update(s, "clip_value", stance_builtin_op("clip_value"), NULL, in, 2, in, 1, err);
+    }
     if (status != STANCE_OK)
         return status;
     in[0] = grad;
@@ -91,7 +119,12 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
     for (int i = 0; i < ops->slots; i++)
         in[3 + i] = flat(store->slot[i], wide, bytes);
-    status = add_update(s, optimizer->plugin->name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
+    /* Not its bare name: that may be one of an op which the device has. */
+    snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
+    name = stance_arena_strdup(s->memory, rule);
+    if (name == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", rule);
+    status = add_update(s, name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
                         1 + ops->slots, err);
     for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
         enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;
@@ -103,7 +136,7 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
         out[1] = in[2] = flat(store->committed[b], type, store->bytes[b]);
         status = add_update(s, "commit", stance_builtin_op("commit"), NULL, in, 3, out, 2, err);
     }
-    return status;
+    return status == STANCE_OK ? add_averages(s, err) : status;
 }
 
 static stance_status add_program(struct stance_step *s, const struct stance_step_options *o,
@@ -173,10 +206,19 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
         goto free_step;
     }
     status = stance_store_new(o->device, o->policy, &s->store, err);
+    if (status == STANCE_OK && o->average != NULL && o->optimizer != NULL) {
+        s->average                = *o->average;
+        s->store->averages        = true;
+        s->store->averages_states = o->average_states;
+    }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++)
         status = add_program(s, o, (enum stance_step_program)i, batch[i], err);
+    if (status == STANCE_OK && o->optimizer != NULL && s->store->bytes[STANCE_BANK_PARAM] == 0)
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the loss depends on no weight that is trained");
     if (status == STANCE_OK && o->optimizer != NULL) {
-        s->store->control->clip = o->clip;
+        s->store->control->clip       = o->clip;
+        s->store->control->clip_inf   = s->clip_inf = o->clip_inf;
+        s->store->control->clip_value = o->clip_value;
         status = make_updates(s, o->optimizer, err);
         if (status == STANCE_OK && s->comm != NULL)
             status = make_reduce(s, o->bucket, err);
@@ -359,7 +401,7 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
     if (status != STANCE_OK)
         return status;
     control->scale        = s->window.scale;
-    control->micro_weight = (float)weight;
+    control->micro_weight = weight;
     status = pack(s, b, err);
     if (status != STANCE_OK)
         return status;
@@ -435,6 +477,8 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     struct stance_control *control = s->store->control;
     struct stance_outcome  outcome = { .size = sizeof outcome };
 
+    if (!s->window.open) /* nothing has been checked, or it has been applied already */
+        return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "a step without a batch");
     control->update.rate = rate;
     control->scale       = s->window.scale;
     if (s->reduce != NULL) {
@@ -460,10 +504,19 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     stance_scaler_update(s->scaler, &outcome);
     if (!outcome.overflow)
         control->update.applied++;
-    *result = (struct stance_step_result){ s->window.loss, outcome.grad_norm, s->window.scale, outcome.overflow != 0 };
+    *result = (struct stance_step_result){ s->window.loss, s->clip_inf ? outcome.max_abs : outcome.grad_norm,
+                                           s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
+    if (!outcome.overflow)
+        stance_skips_loss(&s->skips, s->window.loss, outcome.step);
     return stance_skips_count(&s->skips, result->skipped,
                               result->skipped ? segment_at(s->store, control->first_bad) : NULL, result->scale, err);
+}
+
+stance_status stance_step_exchange_average(struct stance_step *s, struct stance_error *err)
+{
+    weights_changed(s);
+    return stance_store_exchange_average(s->store, err);
 }
 
 stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err)

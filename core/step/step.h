@@ -31,7 +31,11 @@ struct stance_step_options {
     int32_t eval_batch; /**< 0: no evaluation */
     int32_t eval_last_batch;
     bool    accumulate; /**< windows have more than one micro-batch */
-    double  clip;       /**< largest L2 norm of the gradient; 0: none */
+    double  clip;       /**< largest norm of the gradient; 0: none */
+    bool    clip_inf;   /**< that is the largest magnitude; else the L2 norm */
+    double  clip_value; /**< largest magnitude that a gradient is cut to; 0: none */
+    const struct stance_ema *average; /**< moving average of the masters; NULL: none */
+    bool    average_states;           /**< and of the running statistics; else they are the run's own */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
     struct stance_comm *comm; /**< NULL: one process. Outlives the step */
@@ -55,7 +59,7 @@ enum stance_step_program { STANCE_STEP_BATCH, STANCE_STEP_LAST, STANCE_STEP_EVAL
 /** What became of a window. */
 struct stance_step_result {
     double  loss;      /**< unscaled, mean over the samples of the window */
-    double  grad_norm; /**< before clipping; not finite on overflow */
+    double  grad_norm; /**< before clipping: L2, or the largest magnitude with clip_inf; not finite on overflow */
     float   scale;     /**< that the window ran under */
     bool    skipped;
 };
@@ -114,6 +118,10 @@ void stance_step_set_window(struct stance_step *s, const struct stance_window *w
 
 /** Windows skipped in a row and in all. */
 struct stance_skips *stance_step_skips(struct stance_step *s);
+
+/** Puts the averages in the place of the masters, for evaluation, and back again. No-op without averages.
+ *  Nothing else may be done in between. */
+stance_status stance_step_exchange_average(struct stance_step *s, struct stance_error *err);
 
 /** Runs an evaluation program on its inputs. */
 stance_status stance_step_evaluate(struct stance_step *s, enum stance_step_program which, struct stance_error *err);

@@ -25,12 +25,15 @@ enum { META_MAX = 20 };
 /* One array of the store as a family of tensors in the file. */
 struct family { const char *prefix; int array; bool states; };
 
+#define AVERAGE    "ema" /* stance.ema.<name> */
+#define STATISTICS "statistics"
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
     struct stance_step           *step;
     const struct stance_store    *store;
-    struct family                 family[STANCE_SLOTS_MAX + 3];
+    struct family                 family[STANCE_SLOTS_MAX + 5];
     int                           n_families;
     struct stance_entry          *entries;
     size_t                        n;
@@ -40,8 +43,10 @@ struct writer {
     bool                          failed;
 };
 
-static bool in_family(const struct family *f, const struct stance_segment *g)
+static bool in_family(const struct stance_store *s, const struct family *f, const struct stance_segment *g)
 {
+    if (f->array == STANCE_ARRAY_AVERAGE)
+        return s->average[g->bank] != NULL && g->bank == (f->states ? STANCE_BANK_STATE : STANCE_BANK_PARAM);
     if (f->array == STANCE_ARRAY_COMMITTED)
         return true;
     return f->states ? g->bank == STANCE_BANK_STATE || g->bank == STANCE_BANK_COUNTER : g->bank == STANCE_BANK_PARAM;
@@ -84,6 +89,8 @@ static void choose_families(struct writer *w, const struct stance_setup *setup, 
     w->family[w->n_families++] = (struct family){ "", STANCE_ARRAY_COMMITTED, false };
     for (int i = 0; i < w->store->n_slots; i++)
         w->family[w->n_families++] = (struct family){ o->slot_names[i], STANCE_ARRAY_SLOT + i, false };
+    for (int states = 0; states < 2 && w->store->averages; states++)
+        w->family[w->n_families++] = (struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, states != 0 };
     if (window) {
         w->family[w->n_families++] = (struct family){ "gradient", STANCE_ARRAY_GRADIENT, false };
         w->family[w->n_families++] = (struct family){ "pending", STANCE_ARRAY_MASTER, true };
@@ -113,7 +120,7 @@ static stance_status declare(struct writer *w, struct stance_error *err)
             const struct stance_segment *g = &w->store->segments[i];
             struct stance_entry         *e = &w->entries[w->n];
 
-            if (!in_family(&w->family[f], g))
+            if (!in_family(w->store, &w->family[f], g))
                 continue;
             e->name  = member_name(w->arena, w->family[f].prefix, g->name);
             e->dtype = dtype_of(g);
@@ -139,7 +146,7 @@ static stance_status write_family(struct writer *w, const struct family *f, stru
         void         *v;
         stance_status status;
 
-        if (!in_family(f, g))
+        if (!in_family(w->store, f, g))
             continue;
         v = stance_calloc(1, bytes + 1);
         if (v == NULL)
@@ -184,6 +191,8 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
     say(&w, "stance.skipped", "%" PRId64, stance_step_skips(step)->total);
     say(&w, "stance.skipped_in_a_row", "%" PRId64, stance_step_skips(step)->in_a_row);
     say_f64(&w, "stance.best", at->best);
+    if (w.store->averages)
+        say(&w, "stance.ema", "%s", w.store->averages_states ? "weights and " STATISTICS : "weights");
     if (window.open) {
         say_f64(&w, "stance.window_scale", (double)window.scale);
         say_f64(&w, "stance.window_loss", window.loss);
@@ -254,7 +263,7 @@ static stance_status read_family(struct stance_store *s, const struct stance_ten
         bool                         fits;
         stance_status                status;
 
-        if (!in_family(f, g))
+        if (!in_family(s, f, g))
             continue;
         snprintf(name, sizeof name, "%s%s.%s", STANCE_TENSORS_RESERVED, f->prefix, g->name);
         e    = stance_tensors_find(t, name);
@@ -268,6 +277,23 @@ static stance_status read_family(struct stance_store *s, const struct stance_ten
             return status;
     }
     return STANCE_OK;
+}
+
+/* The averages of the file; what it has not starts from its weights, where a recipe has begun to ask. */
+static stance_status read_average(struct stance_store *s, const struct stance_tensors *t, struct stance_error *err)
+{
+    const char   *have   = stance_tensors_meta(t, "stance.ema");
+    stance_status status = stance_store_begin_average(s, err);
+
+    if (have == NULL && s->averages)
+        STANCE_LOG(STANCE_LOG_WARN, "the checkpoint has no averaged weights: the average starts from its weights");
+    if (have != NULL && !s->averages)
+        STANCE_LOG(STANCE_LOG_WARN, "the averaged weights of the checkpoint are left behind: train.ema.decay is null");
+    if (status == STANCE_OK && have != NULL)
+        status = read_family(s, t, &(struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, false }, err);
+    if (status == STANCE_OK && have != NULL && strstr(have, STATISTICS) != NULL)
+        status = read_family(s, t, &(struct family){ AVERAGE, STANCE_ARRAY_AVERAGE, true }, err);
+    return status;
 }
 
 static stance_status restore(const struct stance_tensors *t, struct stance_step *step, const struct stance_setup *setup,
@@ -317,6 +343,8 @@ static stance_status restore(const struct stance_tensors *t, struct stance_step 
 
         status = read_family(store, t, &f, err);
     }
+    if (status == STANCE_OK)
+        status = read_average(store, t, err);
     if (status == STANCE_OK && window.open)
         status = read_family(store, t, &(struct family){ "gradient", STANCE_ARRAY_GRADIENT, false }, err);
     if (status == STANCE_OK && window.open)
@@ -368,50 +396,60 @@ static int64_t step_of_name(const char *name)
     return c == NULL || c == dot ? -1 : strtoll(c, NULL, 10);
 }
 
-static int64_t step_of_file(const char *path, const char *name, struct stance_error *err)
+struct candidate { bool ours; int64_t step; };
+
+/* @return false when the file is damaged */
+static bool look_at(const char *path, const char *name, struct candidate *out, struct stance_error *err)
 {
     struct stance_tensors *t;
-    int64_t                step = -1;
 
     if (stance_tensors_open(path, &t, err) != STANCE_OK)
-        return -2;
-    if (stance_tensors_meta(t, "stance.step") == NULL || read_i64(t, "stance.step", &step, NULL) != STANCE_OK)
-        step = step_of_name(name);
+        return false;
+    out->ours = stance_tensors_meta(t, "stance.step") != NULL && read_i64(t, "stance.step", &out->step, NULL) == STANCE_OK;
+    if (!out->ours)
+        out->step = step_of_name(name);
     stance_tensors_close(t);
-    return step;
+    return true;
+}
+
+/* What a run wrote goes before weights that somebody laid beside it, whatever number their name has. */
+static bool is_newer(const struct candidate *a, const char *a_file, const struct candidate *b, const char *b_file)
+{
+    if (a->ours != b->ours)
+        return a->ours;
+    return a->step > b->step || (a->step == b->step && strcmp(a_file, b_file) > 0);
 }
 
 stance_status stance_checkpoint_newest(const char *folder, char **path, struct stance_error *err)
 {
-    DIR           *d = opendir(folder);
-    struct dirent *e;
-    int64_t        best = -1;
-    char           file[4096], found[4096] = "", damaged[4096] = "";
+    DIR                *d = opendir(folder);
+    struct dirent      *e;
+    struct candidate    best = { .step = -1 };
+    char                file[4096], found[4096] = "";
+    bool                damaged = false;
     struct stance_error why = STANCE_ERROR_INIT;
 
     *path = NULL;
     if (d == NULL)
         return errno == ENOENT ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: %s", folder, strerror(errno));
     while ((e = readdir(d)) != NULL) {
-        int64_t step;
+        struct candidate c = { .step = -1 };
 
         if (!ends_with(e->d_name, ".safetensors") || strncmp(e->d_name, "best_", 5) == 0)
             continue;
         if (snprintf(file, sizeof file, "%s/%s", folder, e->d_name) >= (int)sizeof file)
             continue;
-        step = step_of_file(file, e->d_name, &why);
-        if (step == -2) {
+        if (!look_at(file, e->d_name, &c, &why)) {
             STANCE_LOG(STANCE_LOG_WARN, "passed over: %s", why.text);
-            strcpy(damaged, file);
-        } else if (step > best || (step == best && strcmp(file, found) > 0)) {
-            best = step;
+            damaged = true;
+        } else if (is_newer(&c, file, &best, found)) {
+            best = c;
             strcpy(found, file);
         }
     }
     closedir(d);
     if (found[0] == '\0')
-        return damaged[0] == '\0' ? STANCE_OK
-                                  : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: no whole checkpoint: %s", folder, why.text);
+        return !damaged ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_INPUT, "%s: no whole checkpoint: %s", folder, why.text);
     *path = stance_strdup(found);
     return *path != NULL ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", found);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints: one safetensors file each. Masters and states under their published names; moments as
- * "stance.<slot>.<name>"; inside an accumulation window also the gradients so far ("stance.gradient.")
+ * "stance.<slot>.<name>", moving averages as "stance.ema.<name>"; inside an accumulation window also the gradients so far ("stance.gradient.")
  * and the pending states ("stance.pending."); counters, scaler and recipe as metadata. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
@@ -27,8 +27,8 @@ stance_status stance_checkpoint_write(const char *path, struct stance_step *step
 stance_status stance_checkpoint_read(const char *path, struct stance_step *step, const struct stance_setup *setup,
                                      struct stance_position *at, struct stance_error *err);
 
-/** The newest whole checkpoint of a folder: the largest step in its metadata (or, without, in its
- *  name), best_* left out. Damaged ones are named in a warning.
+/** The newest whole checkpoint of a folder: the largest step in its metadata, best_* left out; if there
+ *  is none with metadata, the file with the largest number in its name. Damaged ones are named in a warning.
  *  @param[out] path  the caller's, from stance_calloc; NULL if there is none
  *  @return STANCE_OK also then; STANCE_ERR_INPUT when the folder cannot be read, or has damaged ones only */
 stance_status stance_checkpoint_newest(const char *folder, char **path, struct stance_error *err);

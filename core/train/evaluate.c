@@ -169,6 +169,9 @@ stance_status stance_evaluation_decode(struct stance_evaluation *e, const float 
             e->scale[2 * i + j]  = meta[i].scale[j];
         }
     }
+    if (!STANCE_HAS(s->model.head.plugin->ops.head, decode))
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "head '%s' makes no points of its results",
+                           s->model.head.plugin->name);
     return s->model.head.plugin->ops.head->decode(s->model.head.config, &d, err);
 }
 

@@ -67,7 +67,7 @@ stance_status stance_ranks_weights(struct stance_comm *c, struct stance_step *st
         status = give(c, s->bank[b], s->bytes[b], status, err);
         status = give(c, s->committed[b], s->bytes[b], status, err);
     }
-    return status == STANCE_OK ? stance_step_refresh(step, err) : status;
+    return status;
 }
 
 stance_status stance_ranks_statistics(struct stance_comm *c, struct stance_step *step, struct stance_error *err)
@@ -103,7 +103,7 @@ stance_status stance_ranks_compare(struct stance_comm *c, struct stance_step *st
                                    const struct stance_position *at, struct stance_error *err)
 {
     struct stance_store *s       = stance_step_store(step);
-    uint64_t             moments = 0;
+    uint64_t             moments = 0, averages = 0;
     char                *scaler  = NULL;
     stance_status        status  = stance_comm_agree(c, stance_scaler_save(setup->scaler, &scaler, err), err);
 
@@ -112,11 +112,15 @@ stance_status stance_ranks_compare(struct stance_comm *c, struct stance_step *st
     if (status == STANCE_OK) {
         for (int i = 0; i < s->n_slots; i++)
             moments = stance_comm_hash(moments, s->slot[i], s->bytes[STANCE_BANK_PARAM]);
+        for (int b = 0; b < STANCE_BANK_COUNT; b++)
+            if (s->average[b] != NULL)
+                averages = stance_comm_hash(averages, s->average[b], s->bytes[b]);
         {
             const struct stance_comm_item item[] = {
                 { "set of weights (masters)", banks(s, STANCE_BANK_PARAM, STANCE_BANK_FROZEN, false) },
                 { "set of running statistics", banks(s, STANCE_BANK_STATE, STANCE_BANK_COUNTER, true) },
                 { "set of moments of the optimizer", moments },
+                { "set of averaged weights", averages },
                 { "state of the loss scaler", stance_comm_hash(0, scaler, strlen(scaler)) },
                 { "position in the run (epoch, step, skips)", counters(step, at) },
             };

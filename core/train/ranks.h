@@ -11,7 +11,8 @@
 /** The checkpoint that rank 0 has found, for all. @param[in,out] path  from stance_calloc, or NULL for none */
 stance_status stance_ranks_path(struct stance_comm *c, char **path, struct stance_error *err);
 
-/** The weights and states of rank 0, for all: at the start of a run that goes on with nothing. */
+/** The weights and states of rank 0, for all: at the start of a run that goes on with nothing. The caller
+ *  refreshes what is made of them. */
 stance_status stance_ranks_weights(struct stance_comm *c, struct stance_step *step, struct stance_error *err);
 
 /** Compares with rank 0: the places of tensors in memory, masters, states, moments, scaler, counters.

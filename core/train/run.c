@@ -232,6 +232,23 @@ static stance_status keep_best(struct run *r, double value, struct stance_error 
     return stance_comm_agree(r->comm, r->writes ? write_checkpoint(r, r->result->best_file, err) : STANCE_OK, err);
 }
 
+/* The evaluation itself, over the averaged weights where the recipe has them. */
+static stance_status run_evaluation(struct run *r, const struct stance_prediction **p, int64_t *count, struct stance_error *err)
+{
+    bool          average = !isnan(r->setup->recipe->ema.decay) && r->setup->recipe->ema.evaluate;
+    stance_status status  = average ? stance_step_exchange_average(r->step, err) : STANCE_OK, back = STANCE_OK;
+
+    if (status != STANCE_OK)
+        return status;
+    if (r->comm != NULL)
+        status = stance_ranks_statistics(r->comm, r->step, err);
+    if (status == STANCE_OK)
+        status = stance_evaluation_run(r->evaluation, p, count, r->o->stop, err);
+    if (average) /* also after a failure: the masters are to be saved */
+        back = stance_step_exchange_average(r->step, status == STANCE_OK ? err : NULL);
+    return status == STANCE_OK ? back : status;
+}
+
 static stance_status evaluate(struct run *r, struct stance_error *err)
 {
     struct stance_metric            m[STANCE_METRICS_MAX];
@@ -242,12 +259,8 @@ static stance_status evaluate(struct run *r, struct stance_error *err)
     int                             n = 0;
     double                          start = now();
     char                            text[200];
-    stance_status                   status = STANCE_OK;
+    stance_status                   status = run_evaluation(r, &p, &count, err);
 
-    if (r->comm != NULL)
-        status = stance_ranks_statistics(r->comm, r->step, err);
-    if (status == STANCE_OK)
-        status = stance_evaluation_run(r->evaluation, &p, &count, r->o->stop, err);
     if (status == STANCE_OK)
         status = stance_evaluation_score(r->evaluation, m, &n, err);
     if (status != STANCE_OK)
@@ -465,12 +478,13 @@ static stance_status make_step(struct run *r, struct stance_error *err)
         .batch = (int32_t)r->t->batch_size, .last_batch = stance_loader_count(r->loader, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
-        .accumulate = r->t->accumulate > 1, .clip = r->t->clip_grad_norm > 0 ? r->t->clip_grad_norm : 0,
+        .accumulate = r->t->accumulate > 1,
         .max_skips = r->t->max_consecutive_skips == INT64_MIN ? stance_scaler_skip_limit(s->scaler)
                                                               : r->t->max_consecutive_skips,
         .comm = r->comm, .bucket = (size_t)(s->recipe->comm.bucket * 1048576), .sync_bn = s->recipe->comm.sync_bn,
     };
 
+    stance_setup_window(s, &o);
     return stance_step_new(&o, &r->step, err);
 }
 
@@ -515,6 +529,14 @@ static stance_status check_position(const struct run *r, const char *path, struc
     return STANCE_OK;
 }
 
+/* The weights are there: copies and averages start from them. */
+static stance_status begin(struct run *r, struct stance_error *err)
+{
+    stance_status status = stance_store_begin_average(stance_step_store(r->step), err);
+
+    return status == STANCE_OK ? stance_step_refresh(r->step, err) : status;
+}
+
 /* The checkpoint to go on from; NULL: there is none, which is told. */
 static stance_status find_checkpoint(struct run *r, char **found, struct stance_error *err)
 {
@@ -552,7 +574,7 @@ static stance_status fresh_weights(struct run *r, struct stance_error *err)
         status = stance_weights_load(store, r->o->load, NULL, err);
     else if (status == STANCE_OK && r->writes && pretrained != NULL)
         status = stance_weights_load(store, pretrained, "backbone.", err);
-    return status == STANCE_OK ? stance_step_refresh(r->step, err) : status;
+    return status == STANCE_OK ? begin(r, err) : status;
 }
 
 static stance_status resume(struct run *r, const char *path, struct stance_error *err)
@@ -560,6 +582,8 @@ static stance_status resume(struct run *r, const char *path, struct stance_error
     char          text[4300];
     stance_status status = stance_store_initialise(stance_step_store(r->step), (uint64_t)r->t->seed, err);
 
+    if (status == STANCE_OK)
+        status = begin(r, err);
     if (status == STANCE_OK)
         status = stance_checkpoint_read(path, r->step, r->setup, &r->at, err);
     if (status == STANCE_OK)
@@ -586,6 +610,8 @@ static stance_status first_weights(struct run *r, struct stance_error *err)
     status = stance_comm_agree(r->comm, path != NULL ? resume(r, path, err) : fresh_weights(r, err), err);
     if (status == STANCE_OK && r->comm != NULL && path == NULL)
         status = stance_ranks_weights(r->comm, r->step, err);
+    if (status == STANCE_OK && r->comm != NULL && path == NULL)
+        status = stance_comm_agree(r->comm, begin(r, err), err);
     if (status == STANCE_OK && r->comm != NULL)
         status = stance_ranks_compare(r->comm, r->step, r->setup, &r->at, err);
     stance_free(path);

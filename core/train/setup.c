@@ -7,6 +7,7 @@
 
 #include <stance/log.h>
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,10 +107,14 @@ stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struc
 static stance_status open_task(struct stance_setup *s, struct stance_error *err)
 {
     const struct stance_data *d = s->train.ops != NULL ? &s->train : &s->val;
+    const struct stance_pose *pose;
     struct stance_task_setup  setup;
     stance_status             status;
 
-    s->pose = *d->ops->pose(d->state);
+    pose    = d->ops->pose(d->state);
+    s->pose = (struct stance_pose){ 0 };
+    memcpy(&s->pose, pose, pose->size < sizeof s->pose ? pose->size : sizeof s->pose);
+    s->pose.size = sizeof s->pose;
     take_sizes(s);
     if (s->train.ops != NULL && s->val.ops != NULL
         && s->val.ops->pose(s->val.state)->keypoints != s->pose.keypoints)
@@ -209,6 +214,8 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
                                       instance_of(&s->recipe->loss), &s->pose };
     s->optimizer = instance_of(&s->recipe->optimizer);
     s->schedule  = instance_of(&s->recipe->schedule);
+    s->average   = (struct stance_ema){ s->recipe->ema.decay, s->recipe->ema.tau,
+                                        (enum stance_ema_warmup)s->recipe->ema.warmup };
     if (parts & STANCE_SETUP_BACKWARD)
         status = check_memory(s->recipe, err);
     if (status == STANCE_OK && (parts & STANCE_SETUP_DEVICE))
@@ -222,6 +229,17 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
     if (status == STANCE_OK && (parts & (STANCE_SETUP_TRAIN | STANCE_SETUP_VAL)))
         status = open_task(s, err);
     return stance_comm_agree(s->comm, status, err);
+}
+
+void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o)
+{
+    const struct stance_recipe_train *t = &s->recipe->train;
+
+    o->clip           = t->clip_grad_norm > 0 ? t->clip_grad_norm : 0; /* NaN: none */
+    o->clip_inf       = t->clip_norm_type == STANCE_CLIP_NORM_INF;
+    o->clip_value     = t->clip_grad_value > 0 ? t->clip_grad_value : 0;
+    o->average        = isnan(s->average.decay) ? NULL : &s->average;
+    o->average_states = s->recipe->ema.statistics == STANCE_EMA_STATISTICS_AVERAGE;
 }
 
 void stance_setup_clear(struct stance_setup *s)

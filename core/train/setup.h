@@ -11,6 +11,7 @@
 #include "step/comm.h"
 #include "step/model.h"
 #include "step/scaler.h"
+#include "step/step.h"
 #include "train/launch.h"
 
 /** An opened dataset. ops NULL: not opened. */
@@ -27,6 +28,7 @@ struct stance_setup {
     struct stance_pose      pose; /**< points of the data (or the recipe), sizes of the recipe */
     struct stance_model     model;
     struct stance_instance  optimizer, schedule;
+    struct stance_ema       average; /**< decay NaN: none */
     struct stance_scaler   *scaler;
     struct stance_data      train, val;
     const struct stance_task_ops *task;
@@ -50,6 +52,9 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
 /** Points and heatmap geometry for the model where no data say them (trace, bench).
  *  @param keypoints  0: the recipe's, else COCO's 17 */
 stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struct stance_error *err);
+
+/** What `train` asks of a window's end: how gradients are clipped, and the moving average. */
+void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o);
 
 /** Accepts a zeroed struct. */
 void stance_setup_clear(struct stance_setup *s);

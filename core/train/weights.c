@@ -3,6 +3,8 @@
 
 #include "train/weights.h"
 
+#include <stdio.h>
+
 stance_status stance_weights_put(struct stance_store *s, size_t segment, int array, const struct stance_entry *e,
                                  struct stance_error *err)
 {
@@ -45,6 +47,50 @@ stance_status stance_weights_take(struct stance_store *s, const struct stance_te
     }
     stance_match_free(&match);
     stance_free(wanted);
+    return status;
+}
+
+stance_status stance_weights_take_average(struct stance_store *s, const struct stance_tensors *t, struct stance_error *err)
+{
+    char          name[700];
+    stance_status status = stance_weights_take(s, t, NULL, err);
+
+    if (status == STANCE_OK && stance_tensors_meta(t, "stance.ema") == NULL)
+        return STANCE_FAIL(err, STANCE_ERR_INVAL, "has no averaged weights (train.ema.decay)");
+    for (size_t i = 0; i < s->n_segments && status == STANCE_OK; i++) {
+        const struct stance_segment *g = &s->segments[i];
+        const struct stance_entry   *e;
+        bool                         fits;
+
+        if (g->bank != STANCE_BANK_PARAM && g->bank != STANCE_BANK_STATE)
+            continue;
+        snprintf(name, sizeof name, "%sema.%s", STANCE_TENSORS_RESERVED, g->name);
+        e = stance_tensors_find(t, name);
+        if (e == NULL && g->bank == STANCE_BANK_STATE) /* statistics of the run */
+            continue;
+        fits = e != NULL && e->rank == g->shape.rank;
+        for (int d = 0; fits && d < e->rank; d++)
+            fits = e->dim[d] == g->shape.dim[d];
+        if (!fits)
+            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: is missing or of another shape", name);
+        status = stance_weights_put(s, i, STANCE_ARRAY_MASTER, e, err);
+        if (status == STANCE_OK && s->committed[g->bank] != NULL)
+            status = stance_weights_put(s, i, STANCE_ARRAY_COMMITTED, e, err);
+    }
+    return status;
+}
+
+stance_status stance_weights_load_average(struct stance_store *s, const char *path, struct stance_error *err)
+{
+    struct stance_tensors *t;
+    stance_status          status = stance_tensors_open(path, &t, err);
+
+    if (status != STANCE_OK)
+        return status;
+    status = stance_weights_take_average(s, t, err);
+    if (status != STANCE_OK)
+        stance_error_prefix(err, status, "%s", path);
+    stance_tensors_close(t);
     return status;
 }
 

@@ -9,6 +9,10 @@
 
 #include <math.h>
 
+#if defined __FAST_MATH__ || __FINITE_MATH_ONLY__
+#error "the check has to see Inf and NaN: no -ffast-math, no -ffinite-math-only"
+#endif
+
 static stance_status shape(const void *attr, const struct stance_shape *in, int n_in,
                            struct stance_shape *out, enum stance_type *out_type, int n_out,
                            struct stance_error *err)
@@ -36,7 +40,8 @@ OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
     for (int64_t i = 0, n = stance_elements(&c->in[0].shape); i < n; i++) {
         double g = get(&c->in[0], i, mode) * inverse;
 
-        if (first_bad < 0 && !isfinite(g))
+        /* The unscaled number has to be one as well: below a scale of 1 it is the larger. */
+        if (first_bad < 0 && !isfinite(mode == OP_F32 ? (double)(float)g : g))
             first_bad = i;
         squares += g * g;
         if (fabs(g) > max)
@@ -48,7 +53,8 @@ OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
     control->update.skip   = first_bad >= 0;
     control->update.factor = inverse;
     if (first_bad < 0 && control->clip > 0) {
-        double coefficient = control->clip / (sqrt(squares) + 1e-6); /* 1e-6: torch.nn.utils.clip_grad_norm_ */
+        double norm        = control->clip_inf ? max : sqrt(squares);
+        double coefficient = control->clip / (norm + 1e-6); /* 1e-6: torch.nn.utils.clip_grad_norm_ */
 
         if (coefficient < 1)
             control->update.factor = inverse * coefficient;

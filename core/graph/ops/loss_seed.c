@@ -26,7 +26,7 @@ static stance_status reference(const struct stance_call *c)
 {
     const struct stance_control *control = c->in[0].data;
 
-    stance_tensor_put(&c->out[0], 0, (double)control->scale * (double)control->micro_weight);
+    stance_tensor_put(&c->out[0], 0, (double)control->scale * control->micro_weight);
     return STANCE_OK;
 }
 

@@ -106,8 +106,8 @@ struct cpu_typed_passes {
     void (*loss_grad_wide)(const struct cpu_loss *); /**< the gradient in binary32 whatever p is */
 };
 
-/** What grad_check learns of a run of gradients: sum of squares, largest magnitude, the first that is not
- *  finite or -1. */
+/** What grad_check learns of a run of gradients: sum of squares, largest magnitude, the first that is
+ *  larger than allowed or no number, or -1. */
 struct cpu_check { double sum; float max; int64_t bad; };
 
 /** Adam's numbers of one step. Gradients times factor, plus l2 times the weight; weights times keep first. */
@@ -130,7 +130,10 @@ struct cpu_passes {
     /** One block of lanes x lanes weights: run r of `lanes` values goes to to + segment[r] from the
      *  places index[r * lanes ..] of from. */
     void (*pack[CPU_KIND_COUNT])(void *to, const float *from, const int32_t *segment, const int32_t *index);
-    struct cpu_check (*check)(const float *g, int64_t n);
+    struct cpu_check (*check)(float most, const float *g, int64_t n);
+    /** out = g within [-limit, limit]; out = average + take (value - average). */
+    void (*clip)(float limit, const float *g, float *out, int64_t n);
+    void (*ema)(float take, const float *average, const float *value, float *out, int64_t n);
     /** Arrays are (master, moment, second moment) and (master, buffer): read from in, written to out. */
     void (*adam)(const struct cpu_adam *, const float *g, const float *const *in, float *const *out, int64_t n);
     void (*sgd)(const struct cpu_sgd *, const float *g, const float *const *in, float *const *out, int64_t n);

@@ -2,6 +2,10 @@
  *
  * Passes over flat arrays. */
 
+#if defined __FAST_MATH__ || __FINITE_MATH_ONLY__
+#error "check() has to see Inf and NaN: no -ffast-math, no -ffinite-math-only"
+#endif
+
 INLINE void convert(enum cpu_kind to_kind, enum cpu_kind kind, void *to, const void *from, int64_t n)
 {
     int64_t i = 0;
@@ -59,10 +63,10 @@ INLINE void pack(enum cpu_kind k, void *to, const float *from, const int32_t *se
 }
 
 /* Lanes are summed by themselves and joined in order at the end: the same sum for any number of threads. */
-static struct cpu_check check(const float *g, int64_t n)
+static struct cpu_check check(float most, const float *g, int64_t n)
 {
     struct cpu_check r = { 0, 0, -1 };
-    vec     top = vec_zero(), finite = vec_set(3.402823466e38f);
+    vec     top = vec_zero(), limit = vec_set(most);
     vec_f64 s = vec_f64_zero();
     double  lane[LANES];
     float   max[LANES];
@@ -74,7 +78,7 @@ static struct cpu_check check(const float *g, int64_t n)
         s   = vec_f64_add_square(s, v);
         v   = vec_abs(v);
         top = vec_max(top, v);
-        bad = vec_not_le(v, finite);
+        bad = vec_not_le(v, limit);
         if (bad != 0 && r.bad < 0)
             r.bad = i + __builtin_ctz(bad);
     }
@@ -85,6 +89,38 @@ static struct cpu_check check(const float *g, int64_t n)
         r.max = r.max > max[c] ? r.max : max[c];
     }
     return r;
+}
+
+static void clip(float limit, const float *g, float *out, int64_t n)
+{
+    vec high = vec_set(limit), low = vec_set(-limit);
+
+    for (int64_t i = 0; i < n; i += LANES) {
+        bool some = n - i < LANES;
+        vec  v    = vec_max(low, vec_min(high, some ? vec_load_some(CPU_F32, g, i, n - i) : vec_load_f32(g + i)));
+
+        if (some)
+            vec_store_some(CPU_F32, out, i, n - i, v);
+        else
+            vec_store_f32(out + i, v);
+    }
+}
+
+static void ema(float take, const float *average, const float *value, float *out, int64_t n)
+{
+    vec t = vec_set(take);
+
+    for (int64_t i = 0; i < n; i += LANES) {
+        bool some = n - i < LANES;
+        vec  a    = some ? vec_load_some(CPU_F32, average, i, n - i) : vec_load_f32(average + i);
+        vec  v    = some ? vec_load_some(CPU_F32, value, i, n - i) : vec_load_f32(value + i);
+
+        v = vec_fma(t, vec_sub(v, a), a);
+        if (some)
+            vec_store_some(CPU_F32, out, i, n - i, v);
+        else
+            vec_store_f32(out + i, v);
+    }
 }
 
 INLINE void adam_some(const struct cpu_adam *a, vec g, vec *p, vec *m, vec *v)

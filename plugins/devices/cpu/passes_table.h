@@ -74,6 +74,8 @@ const struct cpu_passes PASSES_NAME = {
     .accumulate  = { accumulate_f32, accumulate_bf16, accumulate_f16 },
     .pack        = { pack_f32, pack_bf16, pack_f16, pack_wide_f16, pack_wide_bf16 },
     .check       = check,
+    .clip        = clip,
+    .ema         = ema,
     .adam        = adam,
     .sgd         = sgd,
 };

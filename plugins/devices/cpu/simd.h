@@ -28,6 +28,7 @@ INLINE vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 /* The second operand of max is returned when one is NaN, so NaN passes. */
 INLINE vec vec_relu(vec a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
 INLINE vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
+INLINE vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
 INLINE vec vec_abs(vec a) { return _mm512_abs_ps(a); }
 INLINE vec_mask vec_not_le(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ); }
 INLINE vec_mask vec_gt(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
@@ -117,6 +118,7 @@ INLINE vec vec_sqrt(vec a) { return _mm256_sqrt_ps(a); }
 INLINE vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE vec vec_relu(vec a) { return _mm256_max_ps(_mm256_setzero_ps(), a); }
 INLINE vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
+INLINE vec vec_min(vec a, vec b) { return _mm256_min_ps(a, b); }
 INLINE vec vec_abs(vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 INLINE vec_mask vec_bits(vec a) { return (vec_mask)_mm256_movemask_ps(a); }
 INLINE vec_mask vec_not_le(vec a, vec b) { return vec_bits(_mm256_cmp_ps(a, b, _CMP_NLE_UQ)); }
@@ -221,6 +223,7 @@ INLINE vec vec_sqrt(vec a) { VEC_MAP(sqrtf(a.v[i_])); }
 INLINE vec vec_fma(vec a, vec b, vec c) { VEC_MAP(a.v[i_] * b.v[i_] + c.v[i_]); }
 INLINE vec vec_relu(vec a) { VEC_MAP(a.v[i_] <= 0 ? 0 : a.v[i_]); }
 INLINE vec vec_max(vec a, vec b) { VEC_MAP(a.v[i_] > b.v[i_] ? a.v[i_] : b.v[i_]); }
+INLINE vec vec_min(vec a, vec b) { VEC_MAP(a.v[i_] < b.v[i_] ? a.v[i_] : b.v[i_]); }
 INLINE vec vec_abs(vec a) { VEC_MAP(fabsf(a.v[i_])); }
 INLINE vec_mask vec_not_le(vec a, vec b) { VEC_TEST(!(a.v[i_] <= b.v[i_])); }
 INLINE vec_mask vec_gt(vec a, vec b) { VEC_TEST(a.v[i_] > b.v[i_]); }

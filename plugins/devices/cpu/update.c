@@ -5,6 +5,7 @@
 
 #include "../../optimizers/optimizers.h"
 
+#include <float.h>
 #include <math.h>
 
 #define RUN 16384 /* values a unit */
@@ -17,6 +18,12 @@ static int64_t runs(int64_t n)
 static int64_t run_length(int64_t n, int64_t i)
 {
     return n - i * RUN < RUN ? n - i * RUN : RUN;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (to != from)
+        memcpy(to, from, bytes);
 }
 
 /* ---- "accumulate" --------------------------------------------------------------------------------- */
@@ -79,7 +86,7 @@ static stance_status launch_seed(struct cpu *cpu, struct cpu_kernel *kernel, con
 
     (void)cpu;
     (void)kernel;
-    *(float *)call->out[0].data = c->scale * c->micro_weight;
+    *(float *)call->out[0].data = (float)((double)c->scale * c->micro_weight);
     return STANCE_OK;
 }
 
@@ -92,20 +99,31 @@ static bool offer_check(struct cpu *cpu, const struct stance_request *q, struct 
     return true;
 }
 
-struct check { const struct cpu *cpu; const float *g; int64_t n; struct cpu_check *part; };
+struct check { const struct cpu *cpu; const float *g; int64_t n; float most; struct cpu_check *part; };
+
+/* The largest gradient that is finite before and after it is unscaled. */
+static float most_of(double inverse)
+{
+    float most;
+
+    if (inverse <= 1)
+        return FLT_MAX;
+    most = (float)((double)FLT_MAX / inverse);
+    return (double)most * inverse > (double)FLT_MAX ? nextafterf(most, 0) : most;
+}
 
 static void check_unit(void *ctx, int64_t i)
 {
     struct check *c = ctx;
 
-    c->part[i] = c->cpu->pass->check(c->g + i * RUN, run_length(c->n, i));
+    c->part[i] = c->cpu->pass->check(c->most, c->g + i * RUN, run_length(c->n, i));
 }
 
 static stance_status launch_check(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
 {
     struct stance_control *c = call->out[0].data;
-    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape), call->workspace };
     double                 inverse = (float)(1 / (double)c->scale), squares = 0, max = 0, norm;
+    struct check           k = { cpu, call->in[0].data, stance_elements(&call->in[0].shape), most_of(inverse), call->workspace };
 
     (void)kernel;
     stance_cpu_parallel(cpu, runs(k.n), check_unit, &k);
@@ -120,9 +138,74 @@ static stance_status launch_check(struct cpu *cpu, struct cpu_kernel *kernel, co
     c->max_abs       = c->first_bad < 0 ? max * inverse : (double)INFINITY;
     c->update.skip   = c->first_bad >= 0;
     c->update.factor = inverse;
-    norm             = sqrt(c->sum_squares);
+    norm             = c->clip_inf ? c->max_abs : sqrt(c->sum_squares);
     if (c->first_bad < 0 && c->clip > 0 && norm + 1e-6 > c->clip) /* 1e-6: torch.nn.utils.clip_grad_norm_ */
         c->update.factor = inverse * (c->clip / (norm + 1e-6));
+    return STANCE_OK;
+}
+
+/* ---- "clip_value" ------------------------------------------------------------------------------------- */
+
+static bool offer_clip(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    return q->n_in == 2 && q->n_out == 1 && stance_cpu_plain(&q->in[0], STANCE_TYPE_F32)
+           && stance_cpu_plain(&q->out[0], STANCE_TYPE_F32) && is_bytes(&q->in[1], sizeof(struct stance_control));
+}
+
+struct flat { const struct cpu *cpu; const struct stance_call *call; float number; int64_t n; };
+
+static void clip_unit(void *ctx, int64_t i)
+{
+    struct flat *f = ctx;
+
+    f->cpu->pass->clip(f->number, (const float *)f->call->in[0].data + i * RUN, (float *)f->call->out[0].data + i * RUN,
+                       run_length(f->n, i));
+}
+
+static stance_status launch_clip(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    const struct stance_control *c = call->in[1].data;
+    struct flat f = { cpu, call, (float)(c->clip_value / c->update.factor), stance_elements(&call->in[0].shape) };
+
+    (void)kernel;
+    if (c->update.skip || c->clip_value <= 0)
+        copy(call->out[0].data, call->in[0].data, call->in[0].bytes);
+    else
+        stance_cpu_parallel(cpu, runs(f.n), clip_unit, &f);
+    return STANCE_OK;
+}
+
+/* ---- "ema" --------------------------------------------------------------------------------------------- */
+
+static bool offer_ema(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
+{
+    (void)cpu;
+    (void)o;
+    return q->n_in == 3 && q->n_out == 1 && stance_cpu_plain(&q->in[0], STANCE_TYPE_F32)
+           && stance_cpu_plain(&q->in[2], STANCE_TYPE_F32) && stance_cpu_plain(&q->out[0], STANCE_TYPE_F32)
+           && is_bytes(&q->in[1], sizeof(struct stance_update));
+}
+
+static void ema_unit(void *ctx, int64_t i)
+{
+    struct flat *f = ctx;
+
+    f->cpu->pass->ema(f->number, (const float *)f->call->in[0].data + i * RUN, (const float *)f->call->in[2].data + i * RUN,
+                      (float *)f->call->out[0].data + i * RUN, run_length(f->n, i));
+}
+
+static stance_status launch_ema(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
+{
+    const struct stance_update *u = call->in[1].data;
+    struct flat f = { cpu, call, (float)(1 - stance_ema_decay(call->attr, u->applied)), stance_elements(&call->in[0].shape) };
+
+    (void)kernel;
+    if (u->skip)
+        copy(call->out[0].data, call->in[0].data, call->in[0].bytes);
+    else
+        stance_cpu_parallel(cpu, runs(f.n), ema_unit, &f);
     return STANCE_OK;
 }
 
@@ -136,12 +219,6 @@ static bool offer_commit(struct cpu *cpu, const struct stance_request *q, struct
         return false;
     return q->in[0].stored == q->in[2].stored && q->in[0].layout == q->in[2].layout && q->in[0].bytes == q->in[2].bytes
            && q->out[0].bytes == q->in[0].bytes && q->out[1].bytes == q->in[0].bytes;
-}
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (to != from)
-        memcpy(to, from, bytes);
 }
 
 static stance_status launch_commit(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
@@ -179,14 +256,15 @@ static bool offer_adam(struct cpu *cpu, const struct stance_request *q, struct s
 {
     (void)cpu;
     (void)o;
-    return ((const struct stance_adam *)q->attr)->betas.n == 2 && update_operands(q, 2);
+    return q->ops->attr_size == sizeof(struct stance_adam) && ((const struct stance_adam *)q->attr)->betas.n == 2
+           && update_operands(q, 2);
 }
 
 static bool offer_sgd(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
     (void)cpu;
     (void)o;
-    return update_operands(q, 1);
+    return q->ops->attr_size == sizeof(struct stance_sgd) && update_operands(q, 1);
 }
 
 struct update {
@@ -270,10 +348,13 @@ static stance_status launch_sgd(struct cpu *cpu, struct cpu_kernel *kernel, cons
 static const struct cpu_op accumulate = { "accumulate", offer_accumulate, NULL, launch_accumulate, NULL };
 static const struct cpu_op loss_seed  = { "loss_seed", offer_seed, NULL, launch_seed, NULL };
 static const struct cpu_op grad_check = { "grad_check", offer_check, NULL, launch_check, NULL };
+static const struct cpu_op clip_value = { "clip_value", offer_clip, NULL, launch_clip, NULL };
+static const struct cpu_op ema        = { "ema", offer_ema, NULL, launch_ema, NULL };
 static const struct cpu_op commit     = { "commit", offer_commit, NULL, launch_commit, NULL };
-static const struct cpu_op adam_op    = { "adam", offer_adam, NULL, launch_adam, NULL };
-static const struct cpu_op adamw_op   = { "adamw", offer_adam, NULL, launch_adamw, NULL };
-static const struct cpu_op sgd_op     = { "sgd", offer_sgd, NULL, launch_sgd, NULL };
+static const struct cpu_op adam_op    = { "optimizer_adam", offer_adam, NULL, launch_adam, NULL };
+static const struct cpu_op adamw_op   = { "optimizer_adamw", offer_adam, NULL, launch_adamw, NULL };
+static const struct cpu_op sgd_op     = { "optimizer_sgd", offer_sgd, NULL, launch_sgd, NULL };
 
-const struct cpu_op *const stance_cpu_update_ops[] = { &accumulate, &loss_seed, &grad_check, &commit,
-                                                       &adam_op, &adamw_op, &sgd_op, NULL };
+const struct cpu_op *const stance_cpu_update_ops[] = { &accumulate, &loss_seed, &grad_check, &clip_value,
+                                                       &ema, &commit, &adam_op, &adamw_op, &sgd_op,
+                                                       NULL };
