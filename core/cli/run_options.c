@@ -58,6 +58,8 @@ const struct stance_option stance_train_options[] = {
               "threads that load samples; 0: the computing thread does it") },
     { INTEGER("seed", "N", 0, 9e15, "of all random numbers") },
     { INTEGER("nproc", "N", 1, 4096, "processes on this machine, started by mpirun") },
+    { FLAG("debug-overflow",
+           "at an overflow name the first tensor that is not finite; show gradient exponents once") },
     { FLAG("quiet", "no progress on the terminal"), .letter = 'q' },
     { FLAG("verbose", "tell more on the terminal"), .letter = 'v' },
     { .name = NULL }
@@ -106,6 +108,7 @@ stance_status stance_run_given(const struct stance_command *c, struct stance_run
         .resume         = stance_command_has(c, "resume"),
         .resume_from    = stance_command_text(c, "resume"),
         .nproc          = stance_command_i64(c, "nproc", 0),
+        .debug_overflow = stance_command_has(c, "debug-overflow"),
         .quiet          = stance_command_has(c, "quiet"),
         .verbose        = stance_command_has(c, "verbose"),
     };

@@ -122,6 +122,10 @@ static const struct stance_param train_table[] = {
                       "metric whose best checkpoint is kept"),
     STANCE_PARAM_I64(struct stance_recipe_train, log_interval, "50", 1, 1e9, "iterations",
                      "between lines of the log"),
+    STANCE_PARAM_BOOL(struct stance_recipe_train, debug_overflow, "false",
+                      "name the first tensor that is not finite at every overflow"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, histogram_interval, "null", 1, 1e15, "steps",
+                             "between histograms of gradient exponents; null: none"),
     STANCE_PARAM_END,
 };
 
@@ -152,12 +156,25 @@ static const struct stance_param ema_table[] = {
 
 static const struct stance_param memory_table[] = {
     STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words,
-                      "what the backward pass computes again"),
+                      "what the backward pass computes again instead of keeping it, with the same bytes: norm: "
+                      "normalisation and activation; block: everything between a few values that it chooses"),
     STANCE_PARAM_END,
 };
 
-static const char *const top_extra[]   = { "model", "data",   "test",   "train", "precision",
-                                           "fp16",  "device", "memory", NULL };
+static const struct stance_param comm_table[] = {
+    STANCE_PARAM_TEXT(struct stance_recipe_comm, name, "auto",
+                      "how several processes exchange numbers: mpi, nccl; auto: by the device"),
+    STANCE_PARAM_F64(struct stance_recipe_comm, bucket, "25", 0.001, 4096, "MB",
+                     "of gradients, summed over the processes while the backward pass goes on"),
+    STANCE_PARAM_BOOL(struct stance_recipe_comm, sync_bn, "false",
+                      "batch norms by the statistics of the batches of all processes"),
+    STANCE_PARAM_F64(struct stance_recipe_comm, timeout, "1800", 0, 1e9, "s",
+                     "of waiting for the other processes; 0: no limit"),
+    STANCE_PARAM_END,
+};
+
+static const char *const top_extra[]   = { "model",  "data",   "test", "train", "precision", "fp16",
+                                           "device", "memory", "comm", NULL };
 static const char *const model_extra[] = { "task", "backbone", "head", "loss", "pretrained", NULL };
 static const char *const data_extra[]  = { "dataset", "info", "train", "val", "augment", NULL };
 static const char *const train_extra[] = { "optimizer", "schedule", "checkpoint", "ema", "loggers", NULL };
@@ -174,6 +191,7 @@ const struct stance_recipe_section stance_recipe_sections[] = {
     { "train.checkpoint", checkpoint_table, NULL, offsetof(struct stance_recipe, checkpoint) },
     { "train.ema", ema_table, NULL, offsetof(struct stance_recipe, ema) },
     { "memory", memory_table, NULL, offsetof(struct stance_recipe, memory) },
+    { "comm", comm_table, NULL, offsetof(struct stance_recipe, comm) },
     { NULL, NULL, NULL, 0 }
 };
 

@@ -14,7 +14,9 @@
 #define STEP_STEP_H
 
 #include "compile/program.h"
+#include "step/diagnose.h"
 #include "step/model.h"
+#include "step/reducer.h"
 #include "step/scaler.h"
 
 struct stance_step;
@@ -38,6 +40,21 @@ struct stance_step_options {
     uint64_t seed;      /**< of the optimizer's random numbers */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
+    enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */
+    bool    debug_overflow; /**< look for the tensor at every overflow, not at the third in a row alone */
+    struct stance_comm *comm; /**< NULL: one process. Outlives the step */
+    size_t  bucket;     /**< bytes of gradients reduced at once, with comm */
+    bool    sync_bn;    /**< batch statistics of all processes, with comm */
+};
+
+/** What the processes tell each other once a window, beside the gradients: each is summed. */
+enum stance_share {
+    STANCE_SHARE_ACC,    /**< the caller's accuracy, with the weights of the loss */
+    STANCE_SHARE_SAMPLES,
+    STANCE_SHARE_STOP,   /**< how many want to stop after this window */
+    STANCE_SHARE_FAILED, /**< how many have no part of this window to give, and will never have: it is not
+                              applied */
+    STANCE_SHARES
 };
 
 /** Which program a batch runs on. */
@@ -80,11 +97,34 @@ int stance_step_input(const struct stance_step *s, enum stance_step_program whic
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
                                 struct stance_error *err);
 
-/** Ends the window. @param rate  learning rate
+/** With several processes: the coming micro-batch is the window's last, so that its gradients are reduced
+ *  as they are complete. */
+void stance_step_close_window(struct stance_step *s);
+/** Takes the place of stance_step_micro() where this process has no sample in the micro-batch. */
+stance_status stance_step_idle(struct stance_step *s, struct stance_error *err);
+/** [STANCE_SHARES], of this process before stance_step_apply(), of all of them after it; zeroed by the first
+ *  micro-batch of a window. */
+double *stance_step_share(struct stance_step *s);
+/** NULL with one process. */
+struct stance_reducer *stance_step_reducer(struct stance_step *s);
+
+/** Ends the window. With several processes STANCE_ERR_INTERRUPTED tells that one of them has failed
+ *  (STANCE_SHARE_FAILED); nothing is changed then. @param rate  learning rate
  *  @return STANCE_OK also for a skipped window; STANCE_ERR_DIVERGED after max_skips in a row, with the
  *          name of the first tensor that was not finite */
 stance_status stance_step_apply(struct stance_step *s, double rate, struct stance_step_result *result,
                                 struct stance_error *err);
+
+/** Where the gradients of the window stopped being finite; NULL: they are finite, or nobody has looked.
+ *  Overflows are looked into in every window with debug_overflow, else in the third skipped in a row and
+ *  in the one that would end the run. Known after stance_step_apply(), in windows of several micro-batches
+ *  after the one that it is; valid until the next window begins. */
+const struct stance_diagnosis *stance_step_diagnosis(const struct stance_step *s);
+
+/** Asks for the exponents of the coming window's gradients; has no effect within one. */
+void stance_step_want_exponents(struct stance_step *s);
+/** Those of the last window, of the activations in its last micro-batch, after stance_step_apply(); NULL: nobody has asked, or they could not be had. */
+const struct stance_gradient_exponents *stance_step_exponents(const struct stance_step *s);
 
 /** State of a window that is under way, for checkpoints. */
 struct stance_window { bool open; float scale; double loss; };
