@@ -40,5 +40,9 @@ include tests/infra.mk
 include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
+include tests/abi.mk
 include tests/mp.mk
+include tests/mem.mk
+include tests/diag.mk
+include tests/docs.mk
 include tests/comm.mk

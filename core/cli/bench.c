@@ -264,7 +264,8 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
 {
     struct stance_setup *s = &b->setup;
     struct stance_step_options o = { .model = &s->model, .device = s->device, .policy = s->policy,
-                                     .optimizer = &s->optimizer, .scaler = s->scaler, .comm = s->comm,
+                                     .optimizer = &s->optimizer, .scaler = s->scaler,
+                                     .rebuild = stance_setup_rebuild(s), .comm = s->comm,
                                      .bucket = (size_t)(s->recipe->comm.bucket * 1048576), .sync_bn = s->recipe->comm.sync_bn };
     bool          profile = stance_command_has(c, "profile");
     stance_status status  = stance_setup_pose(s, 0, err);

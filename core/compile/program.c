@@ -272,6 +272,8 @@ stance_status stance_program_new(struct stance_graph *g, struct stance_store *st
         status = stance_pass_precision(&c, err);
     if (status == STANCE_OK && !options->no_fusion)
         status = stance_pass_fuse(&c, err);
+    if (status == STANCE_OK && g->training)
+        status = stance_pass_recompute(&c, options->rebuild, err);
     if (status == STANCE_OK)
         status = stance_pass_place(&c, err);
     p->order = c.order;
@@ -412,13 +414,13 @@ stance_status stance_program_backward(struct stance_program *p)
     return run(p, p->n_forward, p->n);
 }
 
-stance_status stance_program_backward_watched(struct stance_program *p, stance_program_watch *watch, void *ctx)
+stance_status stance_program_backward_followed(struct stance_program *p, stance_program_follow *follow, void *ctx)
 {
     for (size_t i = p->n_forward; i < p->n; i++) {
         stance_status status = run(p, i, i + 1);
 
         if (status == STANCE_OK)
-            status = watch(ctx, i);
+            status = follow(ctx, i);
         if (status != STANCE_OK)
             return status;
     }
@@ -499,5 +501,13 @@ bool stance_program_launch(const struct stance_program *p, size_t i, struct stan
     *out = (struct stance_program_launch){ p->launches[i].op, p->launches[i].scope,
                                            p->seconds != NULL ? p->seconds[i] : 0,
                                            p->launches[i].kernel != NULL, i >= p->n_forward };
+    return true;
+}
+
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out)
+{
+    if (i >= p->n)
+        return false;
+    *out = (struct stance_program_part){ p->g, p->order[i], &p->launches[i], i >= p->n_forward };
     return true;
 }

@@ -10,10 +10,16 @@
 
 struct stance_program;
 
+/** What the backward pass computes again instead of keeping it. NORM: normalisation, activation and
+ *  other cheap passes of the core, from the results of convolutions and matrix products, which are
+ *  kept. BLOCK: everything between a few kept values. */
+enum stance_rebuild { STANCE_REBUILD_NONE, STANCE_REBUILD_NORM, STANCE_REBUILD_BLOCK };
+
 struct stance_program_options {
     bool accumulate; /**< add gradients to what the flat array holds */
     bool no_fusion;  /**< for tests */
     int  slots;      /**< arrays of the optimizer; -1: no training */
+    enum stance_rebuild rebuild; /**< what a training program computes again in its backward pass */
     const struct stance_sync *sync; /**< batch statistics over several processes; NULL: of this one alone */
 };
 
@@ -32,8 +38,8 @@ stance_status stance_program_bind(struct stance_program *p, struct stance_error 
 stance_status stance_program_forward(struct stance_program *p);
 stance_status stance_program_backward(struct stance_program *p);
 /** The backward section with a look after each launch. @param launch  its number, from the first of forward */
-typedef stance_status stance_program_watch(void *ctx, size_t launch);
-stance_status stance_program_backward_watched(struct stance_program *p, stance_program_watch *watch, void *ctx);
+typedef stance_status stance_program_follow(void *ctx, size_t launch);
+stance_status stance_program_backward_followed(struct stance_program *p, stance_program_follow *follow, void *ctx);
 /** Takes part in what the launches of a training step exchange with other processes (batch statistics),
  *  with nothing to add: for a process without a sample in this batch. */
 stance_status stance_program_idle(struct stance_program *p);
@@ -58,6 +64,14 @@ struct stance_program_size stance_program_size(const struct stance_program *p);
  *  turned on. @return false past the last */
 struct stance_program_launch { const char *op, *scope; double seconds; bool on_device, backward; };
 bool stance_program_launch(const struct stance_program *p, size_t i, struct stance_program_launch *out);
+/** What launch @p i is made from. @return false past the last */
+struct stance_program_part {
+    const struct stance_graph  *g;
+    uint32_t                    node;
+    const struct stance_launch *launch;
+    bool                        backward;
+};
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out);
 /** Turns timing of launches on or off. @return false when memory is short. */
 bool stance_program_profile(struct stance_program *p, bool on);
 

@@ -174,7 +174,7 @@ stance_status stance_reducer_backward(struct stance_reducer *r, int which, struc
 
     r->watching = r->ready[which];
     r->error    = (struct stance_error)STANCE_ERROR_INIT;
-    status      = stance_program_backward_watched(p, after_launch, r);
+    status      = stance_program_backward_followed(p, after_launch, r);
     if (r->error.status != STANCE_OK && err != NULL)
         *err = r->error;
     return status;
