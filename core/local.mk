@@ -27,4 +27,5 @@ include core/train/local.mk
 include core/data/local.mk
 include core/eval/local.mk
 include core/io/local.mk
+include core/plot/local.mk
 include core/cli/local.mk

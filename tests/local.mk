@@ -40,4 +40,8 @@ include tests/infra.mk
 include tests/core.mk
 include tests/walk.mk
 include tests/runs.mk
+include tests/abi.mk
 include tests/mp.mk
+include tests/mem.mk
+include tests/diag.mk
+include tests/docs.mk

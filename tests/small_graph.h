@@ -21,6 +21,7 @@ struct small {
     struct stance_policy    policy;
     struct stance_store    *store;
     struct stance_program  *program;
+    enum stance_rebuild     rebuild; /**< set before compiling */
 };
 
 static inline void small_open(struct small *s, const char *device, const char *precision)
@@ -37,7 +38,7 @@ static inline void small_open(struct small *s, const char *device, const char *p
 
 static inline stance_status small_compile(struct small *s, small_build *build, bool training, struct stance_error *err)
 {
-    struct stance_program_options o = { .slots = training ? 0 : -1 };
+    struct stance_program_options o = { .slots = training ? 0 : -1, .rebuild = s->rebuild };
     struct stance_graph          *g;
     struct stance_value           loss;
     stance_status                 status = stance_graph_new(s->registry, training, &g, err);

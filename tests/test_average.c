@@ -83,13 +83,13 @@ START_TEST(average_follows_the_masters)
         script[window] = window == 2 ? overflow : 1024;
         step_fill_inputs(&r, STANCE_STEP_BATCH, 2 * window);
         if (window == 2 && overflow <= 1024)
-            fill_with_infinity(&r);
-        before = snapshot(&r);
+            step_fill_infinity(&r);
+        before = step_snapshot(&r);
         micro(&r, STANCE_STEP_BATCH, 1);
         result = apply(&r, 1e-2);
-        after  = snapshot(&r);
+        after  = step_snapshot(&r);
         ck_assert(result.skipped == (window == 2));
-        ck_assert_msg(equal(&before, &after) == result.skipped, "window %d", window); /* averages are part of it */
+        ck_assert_msg(step_equal(&before, &after) == result.skipped, "window %d", window); /* averages are part of it */
         free(before.bytes);
         free(after.bytes);
         if (result.skipped)
@@ -172,7 +172,7 @@ START_TEST(averages_are_evaluated)
         micro(&r, STANCE_STEP_BATCH, 1);
         ck_assert(!apply(&r, 1e-2).skipped);
     }
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     step_fill_inputs(&r, STANCE_STEP_EVAL, 0);
     for (int k = 0; k < 3; k++) {
         if (k > 0)
@@ -185,8 +185,8 @@ START_TEST(averages_are_evaluated)
     evaluate_loaded(&r, &ema, _i, loaded);
     ck_assert(memcmp(heat[1], loaded, sizeof loaded) == 0);
     ck_assert(memcmp(heat[0], heat[2], sizeof heat[0]) == 0);
-    after = snapshot(&r);
-    ck_assert(equal(&before, &after));
+    after = step_snapshot(&r);
+    ck_assert(step_equal(&before, &after));
     free(before.bytes);
     free(after.bytes);
     step_close(&r);

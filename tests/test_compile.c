@@ -2,14 +2,13 @@
  *
  * From a graph to a program: the memory plan, the passes, what a device declines, and what is left behind
  * when memory is short at any point. */
+#include "arena.h"
 #include "fault.h"
 #include "small_graph.h"
 
 #include "compile/plan.h"
 
 #include <stance/ops.h>
-
-#include <sys/mman.h>
 
 /* ---- the memory plan ------------------------------------------------------------------------------- */
 
@@ -484,54 +483,6 @@ END_TEST
 
 /* ---- the arena of real networks ------------------------------------------------------------------------- */
 
-/* Address space only: nothing is run. */
-static stance_status reserve(void *state, size_t bytes, void **out, struct stance_error *err)
-{
-    void *p = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    (void)state;
-    if (p == MAP_FAILED)
-        return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%zu bytes", bytes);
-    *out = p;
-    return STANCE_OK;
-}
-
-static void unreserve(void *state, void *memory, size_t bytes)
-{
-    (void)state;
-    munmap(memory, bytes + 4096);
-}
-
-static struct stance_program_size size_of(const char *backbone, const char *precision)
-{
-    struct step_run            r;
-    struct stance_device_ops   ops;
-    struct stance_device       device;
-    struct stance_error        err = STANCE_ERROR_INIT;
-    struct stance_program_size size;
-    char                       text[1024];
-
-    snprintf(text, sizeof text,
-             "model:\n  task: top_down\n  %s  loss: {name: joints_mse, use_target_weight: true}\n"
-             "data: {dataset: synthetic}\ntrain: {batch_size: 16, optimizer: {name: adam, lr: 5.0e-4}}\n", backbone);
-    step_setup(&r, text, "cpu", precision);
-    ops              = *r.setup.device->ops;
-    ops.alloc        = reserve;
-    ops.release      = unreserve;
-    device           = *r.setup.device;
-    device.ops       = &ops;
-    r.options.device = &device;
-    ck_assert_msg(stance_step_new(&r.options, &r.step, &err) == STANCE_OK, "%s", err.text);
-    size = stance_program_size(stance_step_program(r.step, STANCE_STEP_BATCH));
-    step_close(&r);
-    return size;
-}
-
-static const char *const arena_nets[][2] = {
-    { "hrnet_w32", "backbone: {name: hrnet, width: 32}\n  head: {name: heatmap, deconv: []}\n" },
-    { "resnet50", "backbone: {name: resnet, depth: 50}\n  head: {name: heatmap, deconv: [256, 256, 256]}\n" },
-};
-
 START_TEST(arena_of_real_networks)
 {
     static const char *const   words[] = { "fp32", "bf16", "fp16" };
@@ -540,7 +491,7 @@ START_TEST(arena_of_real_networks)
     if (!step_has_device("cpu", "arena"))
         return;
     for (int i = 0; i < 3; i++) {
-        size[i] = size_of(arena_nets[_i][1], words[i]);
+        size[i] = arena_size(arena_nets[_i][1], words[i], STANCE_REBUILD_NONE);
         printf("%s, batch 16, %s: arena %.1f MiB, %.3f times its bound\n", arena_nets[_i][0], words[i],
                (double)size[i].arena / 1048576, (double)size[i].arena / (double)size[i].arena_bound);
         ck_assert_uint_ge(size[i].arena, size[i].arena_bound);

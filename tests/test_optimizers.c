@@ -20,8 +20,8 @@ struct rig {
         struct stance_sgd  sgd;
     } config;
     struct stance_update update;
-    double               memory[5][N]; /* room for either type */
-    struct stance_tensor in[5];
+    double               memory[6][N]; /* room for either type */
+    struct stance_tensor in[6];
     struct stance_call   call;
 };
 
@@ -29,7 +29,7 @@ static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_t
                      const char *const *set)
 {
     struct stance_error err   = STANCE_ERROR_INIT;
-    int                 slots = p->ops.optimizer->slots;
+    int                 slots;
 
     memset(r, 0, sizeof *r);
     r->plugin = p;
@@ -39,6 +39,7 @@ static void rig_open(struct rig *r, const struct stance_plugin *p, enum stance_t
     for (; *set != NULL; set += 2)
         ck_assert_msg(stance_param_set(p->params, &r->config, set[0], set[1], &err) == STANCE_OK,
                       "%s", err.text);
+    slots = p->ops.optimizer->slots_used(&r->config);
     for (int i = 0; i < 3 + slots; i++) {
         r->in[i] = (struct stance_tensor){ r->memory[i], type,
                                            type,         0,
@@ -185,7 +186,7 @@ END_TEST
 START_TEST(skipping_touches_nothing)
 {
     struct rig r;
-    double     before[5][N];
+    double     before[6][N];
 
     rig_open(&r, rules[_i].plugin, STANCE_TYPE_F32, rules[_i].set);
     for (int a = 0; a < r.call.n_in; a++)
@@ -215,6 +216,125 @@ START_TEST(small_updates_survive)
 }
 END_TEST
 
+/* ---- masters of 8 bits --------------------------------------------------------------------------------- */
+
+enum { MANY = 4096 };
+
+/* SGD of rate 2^-9 on a gradient of -1 from weights of 1: a quarter of a unit of bfloat16 a step. */
+static void climb(const char *master, uint64_t seed, int from, int to, float w[MANY], float c[MANY])
+{
+    static float         gradient[MANY], buffer[MANY];
+    struct stance_error  err = STANCE_ERROR_INIT;
+    struct stance_sgd    config;
+    struct stance_update u = { .size = sizeof u, .rate = 0x1p-9, .factor = 1, .seed = seed };
+    struct stance_shape  shape = { 1, { MANY } };
+    struct stance_tensor in[5] = {
+        { gradient, STANCE_TYPE_F32, STANCE_TYPE_F32, 0, shape, sizeof gradient },
+        { &u, STANCE_TYPE_U8, STANCE_TYPE_U8, 0, { 1, { sizeof u } }, sizeof u },
+        { w, STANCE_TYPE_F32, STANCE_TYPE_F32, 0, shape, sizeof gradient },
+        { buffer, STANCE_TYPE_F32, STANCE_TYPE_F32, 0, shape, sizeof gradient },
+        { c, STANCE_TYPE_F32, STANCE_TYPE_F32, 0, shape, sizeof gradient },
+    };
+    struct stance_call call = { .size = sizeof call, .attr = &config, .in = in, .out = in + 2 };
+
+    ck_assert_int_eq(stance_param_defaults((SGD)->params, &config, &err), STANCE_OK);
+    ck_assert_int_eq(stance_param_set((SGD)->params, &config, "master", master, &err), STANCE_OK);
+    call.n_out = 1 + (SGD)->ops.optimizer->slots_used(&config);
+    call.n_in  = 2 + call.n_out;
+    for (int i = 0; i < MANY; i++) {
+        gradient[i] = -1;
+        if (from == 0) {
+            w[i] = 1;
+            c[i] = 0;
+        }
+    }
+    for (u.applied = (uint64_t)from; u.applied < (uint64_t)to; u.applied++)
+        ck_assert_int_eq((SGD)->ops.optimizer->update->reference(&call), STANCE_OK);
+}
+
+static double mean_of(const float *w)
+{
+    double sum = 0;
+
+    for (int i = 0; i < MANY; i++)
+        sum += (double)w[i];
+    return sum / MANY;
+}
+
+/* 64 steps of a quarter of a unit, 2^-7, add up to 16 units = 0.125. */
+START_TEST(small_updates_of_bfloat16_masters)
+{
+    static float w[MANY], c[MANY], other[MANY], again[MANY];
+
+    /* Rounded to nearest, each is lost: what the two remedies are for. */
+    ck_assert(rounding_nearest(1 + 0x1p-9F) == 1 && rounding_nearest(1 + 0x1p-7F) == 1 + 0x1p-7F);
+    climb("fp32", 1, 0, 64, w, c);
+    ck_assert(w[0] == 1.125F && w[MANY - 1] == 1.125F);
+    /* At random: 64 draws of probability 1/4, each of one unit; five standard deviations of the mean of 4096. */
+    climb("bf16_stochastic", 1, 0, 64, w, c);
+    ck_assert_msg(fabs(mean_of(w) - 1.125) <= 5 * sqrt(64 * 0.25 * 0.75) * 0x1p-7 / 64, "%.6f", mean_of(w));
+    for (int i = 0; i < MANY; i++)
+        ck_assert(rounding_nearest(w[i]) == w[i] && w[i] >= 1);
+    /* By compensation: the pair is exact here, where 4 steps make one unit, and the weight within half of one. */
+    climb("bf16_kahan", 1, 0, 64, other, c);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(other[i] == 1.125F && c[i] == 0);
+    climb("bf16_kahan", 1, 0, 63, other, c);
+    for (int i = 0; i < MANY; i++)
+        ck_assert((double)other[i] - (double)c[i] == 1.125 - 0x1p-9 && rounding_nearest(c[i]) == c[i]);
+    /* The same seed gives the same bytes, also in two halves; another one others. */
+    climb("bf16_stochastic", 1, 0, 20, again, c);
+    climb("bf16_stochastic", 1, 20, 64, again, c);
+    ck_assert(memcmp(w, again, sizeof w) == 0);
+    climb("bf16_stochastic", 2, 0, 64, again, c);
+    ck_assert(memcmp(w, again, sizeof w) != 0);
+}
+END_TEST
+
+/* Over all 2^16 draws the mean of what a number is rounded to is the number, exactly. */
+START_TEST(stochastic_rounding_is_unbiased)
+{
+    static const float values[] = { 1.0009765F, -3.14159F, 1e-3F, 6.5e4F, 0x1.fefep-20F, -0x1p-126F, 1e-39F, 0 };
+    static const float kept[]   = { INFINITY, -INFINITY, NAN };
+
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        double sum = 0;
+
+        for (uint32_t r = 0; r < 65536; r++)
+            sum += (double)rounding_cut(values[k], r);
+        ck_assert_msg(sum / 65536 == (double)values[k], "%.9g: %.17g", (double)values[k], sum / 65536);
+    }
+    for (int k = 0; k < 3; k++)
+        for (uint32_t r = 0; r < 65536; r += 4369) {
+            float v = rounding_cut(kept[k], r);
+
+            ck_assert(memcmp(&v, &kept[k], sizeof v) == 0);
+        }
+}
+END_TEST
+
+/* The bits of each element and step look like draws of their own: each of the 16 is set half of the time. */
+START_TEST(rounding_bits_are_fair)
+{
+    int      set[16] = { 0 }, same = 0;
+    uint16_t a[8], b[8];
+
+    for (uint64_t block = 0; block < 4096; block++) {
+        rounding_bits(7, block % 64, block, a);
+        rounding_bits(7, block % 64 + 1, block, b);
+        for (int i = 0; i < 8; i++) {
+            same += a[i] == b[i];
+            for (int k = 0; k < 16; k++)
+                set[k] += a[i] >> k & 1;
+        }
+    }
+    /* Of 32768 draws: five standard deviations are 453; equal ones by chance: half of one. */
+    for (int k = 0; k < 16; k++)
+        ck_assert_msg(abs(set[k] - 16384) <= 453, "bit %d: %d", k, set[k]);
+    ck_assert_int_le(same, 5);
+}
+END_TEST
+
 static const struct {
     const struct stance_plugin *plugin;
     const char                 *set[5];
@@ -226,6 +346,8 @@ static const struct {
     { ADAM, { "betas", "[0.9]", NULL }, 0, 0, STANCE_ERR_INVAL, "betas: 1 numbers instead of 2" },
     { ADAMW, { "betas", "[]", NULL }, 0, 0, STANCE_ERR_INVAL, "betas: 0 numbers instead of 2" },
     { ADAM, { NULL }, 1, 0, STANCE_ERR_SHAPE, "4 operands" },
+    { ADAM, { "master", "bf16_kahan", NULL }, 0, 0, STANCE_OK, "" },
+    { ADAMW, { "master", "bf16_kahan", NULL }, 1, 0, STANCE_ERR_SHAPE, "5 operands" },
     { ADAM, { NULL }, 0, 4, STANCE_ERR_SHAPE, "operand 4 has 8 elements" },
     { SGD, { "nesterov", "true", NULL }, 0, 0, STANCE_ERR_INVAL, "nesterov" },
     { SGD, { NULL }, 0, 2, STANCE_ERR_SHAPE, "operand 2 has 8 elements" },
@@ -234,8 +356,8 @@ static const struct {
 START_TEST(shape_rules)
 {
     struct stance_error err = STANCE_ERROR_INIT;
-    struct stance_shape in[5], out[3];
-    enum stance_type    type[3] = { STANCE_TYPE_ANY };
+    struct stance_shape in[6], out[4];
+    enum stance_type    type[4] = { STANCE_TYPE_ANY };
     struct rig          r;
 
     rig_open(&r, shapes[_i].plugin, STANCE_TYPE_F32, shapes[_i].set);
@@ -262,6 +384,9 @@ int main(void)
     tcase_add_loop_test(t, a_thousand_steps_single, 0, count);
     tcase_add_loop_test(t, skipping_touches_nothing, 0, count);
     tcase_add_test(t, small_updates_survive);
+    tcase_add_test(t, small_updates_of_bfloat16_masters);
+    tcase_add_test(t, stochastic_rounding_is_unbiased);
+    tcase_add_test(t, rounding_bits_are_fair);
     tcase_add_loop_test(t, shape_rules, 0, sizeof shapes / sizeof shapes[0]);
     suite_add_tcase(s, t);
     return run_suite(s);

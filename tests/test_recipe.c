@@ -8,6 +8,7 @@
 #include "config/recipe.h"
 #include "data/pose_info.h"
 
+#include <stance/device.h>
 #include <stance/log.h>
 #include <stance/registry.h>
 
@@ -623,6 +624,28 @@ static const struct {
       { .scaler = "dynamic:growth_intervall=3" },
       2,
       "scaler 'dynamic': growth_intervall: unknown key; did you mean 'growth_interval'" },
+    { "train:\n  clip_grad_norm: {max_nrom: 3}",
+      { 0 },
+      2,
+      "recipe.yaml:2:30: train.clip_grad_norm.max_nrom: unknown key; known are max_norm and norm_type" },
+    { "train: {clip_grad_norm: {norm_type: inf}}", { 0 }, 2, "train.clip_grad_norm: `max_norm` is missing" },
+    { "train: {clip_grad_norm: {max_norm: 1, norm_type: 1}}",
+      { 0 },
+      2,
+      "train.clip_grad_norm.norm_type: '1' is not one of 2, inf" },
+    { "train: {clip_grad_norm: {max_norm: 1, norm_type: [2]}}", { 0 }, 2, "norm_type: 'a list' is not one of" },
+    { "train: {clip_grad_norm: {max_norm: [1]}}", { 0 }, 2, "max_norm: a number is expected" },
+    { "train: {clip_grad_norm: {max_norm: 0}}", { 0 }, 2, "train.clip_grad_norm: 0 is outside" },
+    { "train: {clip_grad_norm: 1, clip_norm_type: 3}", { 0 }, 2, "clip_norm_type: '3' is not one of 2, inf" },
+    { "train: {clip_grad_norm: 1, clip_grad_value: 1}",
+      { 0 },
+      2,
+      "train.clip_grad_value and train.clip_grad_norm contradict each other" },
+    { "train: {clip_grad_value: 1}", { .clip_grad_norm = "1" }, 2, "contradict each other" },
+    { "train: {ema: {decay: 1}}", { 0 }, 2, "train.ema.decay: 1 is outside" },
+    { "train: {ema: {dekay: 0.9}}", { 0 }, 2, "train.ema.dekay: unknown key; did you mean 'decay'" },
+    { "train: {ema: {warmup: linear}}", { 0 }, 2, "'linear' is not one of none, ratio, exponential" },
+    { "train: {ema: 0.9998}", { 0 }, 2, "train.ema: a value where a mapping is expected" },
     { "train: {loggers: text}", { 0 }, 2, "train.loggers: a list is expected" },
     { "train: {loggers: [nope]}", { 0 }, 3, "train.loggers: no plugin 'nope'" },
     { "train: {loggers: [~]}", { 0 }, 2, "train.loggers: a name is expected" },
@@ -637,6 +660,64 @@ static const struct {
     { "data: {info: absent.yaml}", { 0 }, 2, "data.info: " },
     { "data: {info: [1]}", { 0 }, 2, "data.info: a file name or a mapping is expected" },
 };
+
+/* Clipping as a number, in MMCV's words, by value; the last row is of the command line over a mapping. */
+static const struct {
+    const char                  *text;
+    struct stance_recipe_options o;
+    double                       norm, value; /* 0: none */
+    int                          type;
+} clips[] = {
+    { "train: {}", { 0 }, 0, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: 35}", { 0 }, 35, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: ~}", { 0 }, 0, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: {max_norm: 35, norm_type: 2}}", { 0 }, 35, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: {max_norm: 35, norm_type: 2.0}}", { 0 }, 35, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: {max_norm: 35}}", { 0 }, 35, 0, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: {max_norm: 0.5, norm_type: inf}}", { 0 }, 0.5, 0, STANCE_CLIP_NORM_INF },
+    { "train: {clip_grad_norm: {max_norm: 0.5, norm_type: .inf}}", { 0 }, 0.5, 0, STANCE_CLIP_NORM_INF },
+    { "train: {clip_grad_norm: 0.5, clip_norm_type: inf}", { 0 }, 0.5, 0, STANCE_CLIP_NORM_INF },
+    { "train: {clip_grad_value: 0.25}", { 0 }, 0, 0.25, STANCE_CLIP_NORM_2 },
+    { "train: {clip_grad_norm: {max_norm: 0.5, norm_type: inf}}", { .clip_grad_norm = "7" }, 7, 0, STANCE_CLIP_NORM_INF },
+};
+
+START_TEST(ways_to_ask_for_clipping)
+{
+    struct stance_recipe *r = of_text(clips[_i].text, &clips[_i].o), *again;
+    struct stance_string  text = { 0 };
+
+    for (int k = 0; k < 2; k++) {
+        ck_assert(clips[_i].norm == 0 ? isnan(r->train.clip_grad_norm) : r->train.clip_grad_norm == clips[_i].norm);
+        ck_assert(clips[_i].value == 0 ? isnan(r->train.clip_grad_value) : r->train.clip_grad_value == clips[_i].value);
+        ck_assert_int_eq(r->train.clip_norm_type, clips[_i].type);
+        if (k == 1)
+            break;
+        stance_recipe_text(r, false, &text); /* the resolved recipe says the same */
+        ck_assert(!text.failed);
+        again = of_text(text.s, NULL);
+        stance_recipe_free(r);
+        r = again;
+    }
+    stance_string_free(&text);
+    stance_recipe_free(r);
+}
+END_TEST
+
+START_TEST(averages_are_asked_for)
+{
+    struct stance_recipe *r = of_text("train: {epochs: 3}\n", NULL);
+
+    ck_assert(isnan(r->ema.decay) && r->ema.evaluate && r->ema.tau == 2000);
+    stance_recipe_free(r);
+    r = of_text("train: {ema: {decay: 0.9998, warmup: exponential, tau: 500, statistics: copy, evaluate: false}}\n", NULL);
+    ck_assert(r->ema.decay == 0.9998 && r->ema.warmup == STANCE_EMA_EXPONENTIAL && r->ema.tau == 500
+              && r->ema.statistics == STANCE_EMA_STATISTICS_COPY && !r->ema.evaluate);
+    stance_recipe_free(r);
+    r = of_text("train: {ema: {decay: 0.9}}\n", NULL);
+    ck_assert(r->ema.decay == 0.9 && r->ema.warmup == STANCE_EMA_RATIO && r->ema.statistics == STANCE_EMA_STATISTICS_AVERAGE);
+    stance_recipe_free(r);
+}
+END_TEST
 
 START_TEST(mistakes_are_placed)
 {
@@ -1103,6 +1184,8 @@ int main(void)
     tcase_add_test(tc, auto_is_settled_later);
     tcase_add_loop_test(tc, options_over_recipe, 0, COUNT(overrides));
     tcase_add_test(tc, numbers_by_option);
+    tcase_add_loop_test(tc, ways_to_ask_for_clipping, 0, sizeof clips / sizeof *clips);
+    tcase_add_test(tc, averages_are_asked_for);
     tcase_add_loop_test(tc, mistakes_are_placed, 0, COUNT(mistakes));
     tcase_add_test(tc, inherited_settings_of_another_plugin);
     tcase_add_loop_test(tc, points_are_checked, 0, COUNT(infos));

@@ -147,11 +147,11 @@ START_TEST(row_01_02_03_50_54_one_bad_element)
         micro(&r, STANCE_STEP_BATCH, 1);
         poke(&r, at, bad[_i / PLACES].value[0]);
         poke(&r, at + 1, bad[_i / PLACES].value[1]);
-        before = snapshot(&r);
+        before = step_snapshot(&r);
         result = apply(&r, 1e-3);
-        after  = snapshot(&r);
+        after  = step_snapshot(&r);
         ck_assert(result.skipped && !isfinite(result.grad_norm));
-        ck_assert(equal(&before, &after)); /* masters, moments, states, Adam's counter */
+        ck_assert(step_equal(&before, &after)); /* masters, moments, states, Adam's counter */
         ck_assert(field(&r, "scale") == scale * 0.5 && field(&r, "growth_tracker") == 0);
         ck_assert_int_eq(stance_step_store(r.step)->control->first_bad, at);
         free(before.bytes);
@@ -284,16 +284,16 @@ START_TEST(row_06_10_12_nan_everywhere_ends_the_run)
     r.options.max_skips = stance_scaler_skip_limit(r.setup.scaler);
     ck_assert_int_eq(r.options.max_skips, 25);
     step_make(&r);
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     while (status == STANCE_OK && n < 100) {
-        fill_with_infinity(&r);
+        step_fill_infinity(&r);
         micro(&r, STANCE_STEP_BATCH, 1);
         status = stance_step_apply(r.step, 1e-3, &result, &err);
         n++;
         ck_assert(result.skipped && field(&r, "scale") == (n < 3 ? 8 >> n : 1));
     }
-    after = snapshot(&r);
-    ck_assert(equal(&before, &after));
+    after = step_snapshot(&r);
+    ck_assert(step_equal(&before, &after));
     ck_assert_int_eq(status, STANCE_ERR_DIVERGED);
     ck_assert_int_eq(stance_exit_status(status), 4);
     ck_assert_int_eq(n, 25);
@@ -392,10 +392,10 @@ START_TEST(row_16_static_scale_is_checked)
     ck_assert(window(&r, 0).scale == 512);
     micro(&r, STANCE_STEP_BATCH, 1);
     poke(&r, 3, INFINITY);
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     ck_assert(apply(&r, 1e-3).skipped);
-    after = snapshot(&r);
-    ck_assert(equal(&before, &after));
+    after = step_snapshot(&r);
+    ck_assert(step_equal(&before, &after));
     ck_assert(window(&r, 2).scale == 512);
     free(before.bytes);
     free(after.bytes);
@@ -416,10 +416,10 @@ START_TEST(row_18_no_scaler)
     ck_assert(window(&r, 0).scale == 1);
     micro(&r, STANCE_STEP_BATCH, 1);
     poke(&r, 3, NAN);
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     ck_assert(apply(&r, 1e-3).skipped);
-    after = snapshot(&r);
-    ck_assert(equal(&before, &after));
+    after = step_snapshot(&r);
+    ck_assert(step_equal(&before, &after));
     ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &text, NULL), STANCE_OK);
     ck_assert_str_eq(text, "none");
     warnings = 0;
@@ -475,13 +475,13 @@ START_TEST(row_20_21_22_no_step_without_a_batch)
         return;
     step_make(&r);
     for (int k = 0; k < 2; k++) {
-        before = snapshot(&r);
+        before = step_snapshot(&r);
         ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[0], &err), STANCE_OK);
         ck_assert_int_eq(stance_step_apply(r.step, 1e-3, &result, &err), STANCE_ERR_INTERNAL);
         ck_assert_msg(strstr(err.text, "a step without a batch") != NULL, "%s", err.text);
         ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[1], &err), STANCE_OK);
-        after = snapshot(&r);
-        ck_assert(equal(&before, &after));
+        after = step_snapshot(&r);
+        ck_assert(step_equal(&before, &after));
         ck_assert_str_eq(state[0], state[1]);
         free(before.bytes);
         free(after.bytes);
@@ -673,10 +673,10 @@ START_TEST(row_27_30_clipping_and_overflow)
         g = malloc(s->bytes[STANCE_BANK_PARAM]);
         ck_assert_ptr_nonnull(g);
         memcpy(g, s->gradient, s->bytes[STANCE_BANK_PARAM]);
-        before = snapshot(&r);
+        before = step_snapshot(&r);
         result = apply(&r, 1e-3);
-        after  = snapshot(&r);
-        ck_assert(result.skipped && !isfinite(result.grad_norm) && equal(&before, &after));
+        after  = step_snapshot(&r);
+        ck_assert(result.skipped && !isfinite(result.grad_norm) && step_equal(&before, &after));
         ck_assert(memcmp(g, s->gradient, s->bytes[STANCE_BANK_PARAM]) == 0);
         free(g);
         free(before.bytes);
@@ -707,12 +707,12 @@ START_TEST(row_29_clipping_does_not_see_the_scale)
             step_make(&r);
             norm[k] = window(&r, 0).grad_norm;
             window(&r, 2);
-            s[k] = snapshot(&r);
+            s[k] = step_snapshot(&r);
             step_close(&r);
         }
         ck_assert_msg(norm[0] > 1e-4 && norm[1] == norm[0] && norm[2] == norm[0], "%.17g, %.17g, %.17g", norm[0], norm[1], norm[2]);
         for (int k = 1; k < 3; k++)
-            ck_assert_msg(equal(&s[0], &s[k]), "kind %d, scale %s", kind, specs[k]);
+            ck_assert_msg(step_equal(&s[0], &s[k]), "kind %d, scale %s", kind, specs[k]);
         for (int k = 0; k < 3; k++)
             free(s[k].bytes);
     }
@@ -733,17 +733,17 @@ START_TEST(row_31_65_overflow_inside_a_window)
         return;
     r.options.accumulate = true;
     step_make(&r);
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     for (int i = 0; i < 3; i++) {
         if (i == where)
-            fill_with_infinity(&r);
+            step_fill_infinity(&r);
         else
             step_fill_inputs(&r, STANCE_STEP_BATCH, 2 * i);
         micro(&r, STANCE_STEP_BATCH, 1 / 3.0);
     }
     ck_assert(apply(&r, 1e-3).skipped);
-    after = snapshot(&r);
-    ck_assert(equal(&before, &after));
+    after = step_snapshot(&r);
+    ck_assert(step_equal(&before, &after));
     ck_assert(field(&r, "scale") == 512 && stance_step_skips(r.step)->total == 1);
     free(before.bytes);
     free(after.bytes);
@@ -760,9 +760,9 @@ START_TEST(row_31_65_overflow_inside_a_window)
         }
         ck_assert(!apply(it, 1e-3).skipped);
     }
-    after = snapshot(&r);
-    clean = snapshot(&other);
-    ck_assert(equal(&after, &clean));
+    after = step_snapshot(&r);
+    clean = step_snapshot(&other);
+    ck_assert(step_equal(&after, &clean));
     free(after.bytes);
     free(clean.bytes);
     step_close(&r);
@@ -843,18 +843,18 @@ START_TEST(row_46_48_statistics_of_a_skipped_window)
         tracked = stance_store_find(s, "backbone.bn1.num_batches_tracked");
         ck_assert_int_ge(tracked, 0);
         ck_assert(!window(&r, 0).skipped);
-        before = snapshot(&r);
+        before = step_snapshot(&r);
         for (int i = 0; i < 2; i++) {
             if (infinite)
-                fill_with_infinity(&r);
+                step_fill_infinity(&r);
             else
                 step_fill_inputs(&r, STANCE_STEP_BATCH, 4);
             micro(&r, STANCE_STEP_BATCH, 0.5);
         }
         poke(&r, 9, INFINITY);
         ck_assert(apply(&r, 1e-3).skipped);
-        after = snapshot(&r);
-        ck_assert(equal(&before, &after));
+        after = step_snapshot(&r);
+        ck_assert(step_equal(&before, &after));
         ck_assert_int_eq(stance_store_read(s, (size_t)tracked, STANCE_ARRAY_COMMITTED, STANCE_TYPE_I64, &count, NULL), STANCE_OK);
         ck_assert_int_eq(count, 1);
         free(before.bytes);

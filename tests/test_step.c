@@ -41,10 +41,10 @@ START_TEST(skipped_window_changes_nothing)
         if (k == 1 && !skips[_i].infinity)
             script[2] = 1024;
     }
-    before = snapshot(&r);
+    before = step_snapshot(&r);
     ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[0], &err), STANCE_OK);
     if (skips[_i].infinity)
-        fill_with_infinity(&r);
+        step_fill_infinity(&r);
     else
         step_fill_inputs(&r, STANCE_STEP_BATCH, 4);
     /* The other one's script has been put right: this window is asked with the overflowing scale. */
@@ -53,8 +53,8 @@ START_TEST(skipped_window_changes_nothing)
     result = apply(&r, 1e-3);
     script[2] = 1024;
     ck_assert(result.skipped && !isfinite(result.grad_norm));
-    after = snapshot(&r);
-    ck_assert_msg(equal(&before, &after), "the skipped window has changed something");
+    after = step_snapshot(&r);
+    ck_assert_msg(step_equal(&before, &after), "the skipped window has changed something");
     ck_assert_int_eq(stance_step_skips(r.step)->total, 1);
     ck_assert_int_eq(stance_step_skips(r.step)->in_a_row, 1);
     ck_assert_int_eq(stance_scaler_save(r.setup.scaler, &state[1], &err), STANCE_OK);
@@ -71,10 +71,10 @@ START_TEST(skipped_window_changes_nothing)
     ck_assert_int_eq(stance_step_skips(r.step)->in_a_row, 0);
     ck_assert_int_eq(stance_step_skips(r.step)->total, 1);
     free(after.bytes);
-    after = snapshot(&r);
-    clean = snapshot(&other);
-    ck_assert_msg(equal(&after, &clean) || skips[_i].other_scale, "the step after a skipped window differs from one without it");
-    ck_assert(!equal(&before, &after));
+    after = step_snapshot(&r);
+    clean = step_snapshot(&other);
+    ck_assert_msg(step_equal(&after, &clean) || skips[_i].other_scale, "the step after a skipped window differs from one without it");
+    ck_assert(!step_equal(&before, &after));
     free(before.bytes);
     free(after.bytes);
     free(clean.bytes);
@@ -102,7 +102,7 @@ START_TEST(too_many_skips_end_the_run)
     step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
     micro(&r, STANCE_STEP_BATCH, 1);
     ck_assert(!apply(&r, 1e-3).skipped);
-    fill_with_infinity(&r);
+    step_fill_infinity(&r);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(status, STANCE_OK);
         micro(&r, STANCE_STEP_BATCH, 1);
@@ -467,10 +467,10 @@ START_TEST(same_run_gives_the_same_bytes)
             if (i % 2 == 1)
                 apply(&r, 1e-3);
         }
-        s[k] = snapshot(&r);
+        s[k] = step_snapshot(&r);
         step_close(&r);
     }
-    ck_assert(equal(&s[0], &s[1]));
+    ck_assert(step_equal(&s[0], &s[1]));
     free(s[0].bytes);
     free(s[1].bytes);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "base/environment.h"
+
 #include <stance/log.h>
 
 #include <stdarg.h>
@@ -38,7 +40,7 @@ enum stance_log_level stance_log_level_get(void)
     int level = atomic_load_explicit(&current, memory_order_relaxed);
 
     if (level < 0) {
-        const char *env = getenv("STANCE_LOG");
+        const char *env = stance_env(STANCE_ENV_LOG);
 
         level = STANCE_LOG_WARN;
         for (int i = 0; env != NULL && i < (int)(sizeof name / sizeof *name); i++)

@@ -227,7 +227,8 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
 {
     struct stance_setup *s = &b->setup;
     struct stance_step_options o = { .model = &s->model, .device = s->device, .policy = s->policy,
-                                     .optimizer = &s->optimizer, .scaler = s->scaler };
+                                     .optimizer = &s->optimizer, .scaler = s->scaler,
+                                     .rebuild = stance_setup_rebuild(s) };
     bool          profile = stance_command_has(c, "profile");
     stance_status status  = stance_setup_pose(s, 0, err);
 

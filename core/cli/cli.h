@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The command line as tables: a verb is one file with one `const struct stance_verb`, and one line
- * in main.c. Help, checks and the man page's test are made from the same tables. */
+ * in verbs.c. Help, checks, man pages and completion are made from the same tables. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -81,8 +81,17 @@ double stance_command_f64(const struct stance_command *c, const char *name, doub
 /** Steps through a repeatable option: start with *at = 0. @return NULL at the end. */
 const char *stance_command_next(const struct stance_command *c, const char *name, int *at);
 
-/** Prints `stance VERB --help`. */
+/** Table number @p i of the verb's options, the common one last; NULL behind it. */
+const struct stance_option *stance_verb_table(const struct stance_verb *verb, int i);
+
+/** Prints `stance --help`, and `stance VERB --help`. */
+void stance_help_print(void);
 void stance_verb_help(const struct stance_verb *verb);
+/** `stance help [WORD]`: the man page of a verb or a topic on a terminal, else the help; and, for the
+ *  build of the man pages, their parts that come from tables (--mdoc).
+ *  @param argv  [argc] what stands behind `help`
+ *  @return an exit status, or STANCE_FAILED */
+int stance_help(int argc, char **argv, struct stance_error *err);
 
 /** Registry of the command: --plugin-path and the usual path. */
 stance_status stance_command_registry(const struct stance_command *c, struct stance_registry **out,
@@ -91,15 +100,28 @@ stance_status stance_command_registry(const struct stance_command *c, struct sta
 /** Options that every verb has: --help, --plugin-path. Added by the parser, not by the verb. */
 extern const struct stance_option stance_common_options[];
 
-/* One line each; in the order of `stance --help` in main.c. */
+/** All verbs in the order of the help, NULL-ended: verbs.c. */
+extern const struct stance_verb *const stance_verbs[];
+/** The verb called @p name, or NULL. */
+const struct stance_verb *stance_verb_of(const char *name);
+/** Fails with STANCE_ERR_INVAL and the nearest verb. */
+stance_status stance_verb_unknown(const char *name, struct stance_error *err);
+
+/** The exit statuses of the program, as man page and help tell them; ends with text NULL. */
+struct stance_status_text { const char *status, *text; };
+extern const struct stance_status_text stance_statuses[];
+
+/* One line each; in the order of the alphabet. */
 extern const struct stance_verb stance_verb_bench;
 extern const struct stance_verb stance_verb_check;
+extern const struct stance_verb stance_verb_completion;
 extern const struct stance_verb stance_verb_config;
 extern const struct stance_verb stance_verb_convert;
 extern const struct stance_verb stance_verb_eval;
 extern const struct stance_verb stance_verb_inspect;
 extern const struct stance_verb stance_verb_list;
 extern const struct stance_verb stance_verb_new;
+extern const struct stance_verb stance_verb_plot;
 extern const struct stance_verb stance_verb_predict;
 extern const struct stance_verb stance_verb_test;
 extern const struct stance_verb stance_verb_trace;

@@ -3,10 +3,13 @@
  * stance list: which plugins there are, and why some cannot be used. */
 #include "config.h"
 
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/list.h"
+#include "cli/terminal.h"
+#include "registry/registry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct stance_option options[] = {
@@ -17,7 +20,7 @@ static const struct stance_option options[] = {
 };
 static const struct stance_option *const tables[] = { options, NULL };
 
-static const char *state_of(const struct stance_listing *l)
+const char *stance_listing_state(const struct stance_listing *l)
 {
     if (l->plugin != NULL)
         return "ok";
@@ -26,14 +29,14 @@ static const char *state_of(const struct stance_listing *l)
     return strncmp(l->reason, "blocked by ", 11) == 0 ? "blocked" : "broken";
 }
 
-static json_t *row_of(const struct stance_listing *l)
+json_t *stance_listing_json(const struct stance_listing *l)
 {
     const char *version = l->plugin != NULL ? l->plugin->version : NULL;
 
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "kind",
                      stance_json_text(stance_kind_word(l->kind)), "name",
                      stance_json_text(l->name), "version", stance_json_text(version), "file",
-                     stance_json_text(l->file), "state", stance_json_text(state_of(l)), "reason",
+                     stance_json_text(l->file), "state", stance_json_text(stance_listing_state(l)), "reason",
                      stance_json_text(l->reason));
 }
 
@@ -42,7 +45,7 @@ static int print_json(const struct stance_listing *list, size_t n, struct stance
     json_t *root = json_array();
 
     for (size_t i = 0; i < n && root != NULL; i++)
-        if (json_array_append_new(root, row_of(&list[i])) != 0) {
+        if (json_array_append_new(root, stance_listing_json(&list[i])) != 0) {
             json_decref(root);
             root = NULL;
         }
@@ -51,22 +54,25 @@ static int print_json(const struct stance_listing *list, size_t n, struct stance
 
 static void print_table(const struct stance_listing *list, size_t n)
 {
-    size_t name = 4, version = 7;
+    int    name = 4, version = 7, columns = stance_columns(), indent;
+    size_t unusable = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (strlen(list[i].name) > name)
-            name = strlen(list[i].name);
-        if (list[i].plugin != NULL && strlen(list[i].plugin->version) > version)
-            version = strlen(list[i].plugin->version);
+        if ((int)strlen(list[i].name) > name)
+            name = (int)strlen(list[i].name);
+        if (list[i].plugin != NULL && (int)strlen(list[i].plugin->version) > version)
+            version = (int)strlen(list[i].plugin->version);
+        unusable += list[i].plugin == NULL;
     }
-    printf("%-10s %-*s %-*s %-8s%s\n", "KIND", (int)name, "NAME", (int)version, "VERSION", "STATE",
-           "SUMMARY, OR REASON");
+    indent = printf("%-10s %-*s %-*s %-8s", "KIND", name, "NAME", version, "VERSION", "STATE");
+    printf("SUMMARY%s\n", unusable > 0 ? ", OR REASON" : "");
     for (size_t i = 0; i < n; i++) {
         const struct stance_listing *l = &list[i];
 
-        printf("%-10s %-*s %-*s %-8s%s\n", stance_kind_word(l->kind), (int)name, l->name,
-               (int)version, l->plugin != NULL ? l->plugin->version : "-", state_of(l),
-               l->plugin != NULL ? l->plugin->summary : l->reason);
+        printf("%-10s %-*s %-*s %-8s", stance_kind_word(l->kind), name, l->name, version,
+               l->plugin != NULL ? l->plugin->version : "-", stance_listing_state(l));
+        stance_print_wrapped(l->plugin != NULL ? l->plugin->summary : l->reason, indent, indent, columns);
+        printf("\n");
     }
 }
 
@@ -100,8 +106,10 @@ static int run(const struct stance_command *c, struct stance_error *err)
         exit_status = STANCE_FAILED;
     else if (stance_command_has(c, "json"))
         exit_status = print_json(list, n, err);
-    else
+    else if (n > 0)
         print_table(list, n);
+    else
+        printf("no plugin is found in %s\n", stance_registry_path(reg));
     stance_registry_free(reg);
     return exit_status;
 }

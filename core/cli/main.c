@@ -10,69 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The verbs in the order of the help. A new one is a line here and one in cli.h. */
-static const struct stance_verb *const verbs[] = {
-    &stance_verb_train,
-    &stance_verb_test,
-    &stance_verb_predict,
-    &stance_verb_eval,
-    &stance_verb_check,
-    &stance_verb_list,
-    &stance_verb_inspect,
-    &stance_verb_config,
-    &stance_verb_convert,
-    &stance_verb_new,
-    &stance_verb_bench,
-    &stance_verb_trace,
-};
-enum { N_VERBS = sizeof verbs / sizeof *verbs };
-
-static const struct stance_verb *verb_of(const char *name)
-{
-    for (int i = 0; i < N_VERBS; i++)
-        if (strcmp(verbs[i]->name, name) == 0)
-            return verbs[i];
-    return NULL;
-}
-
 static int tell(const struct stance_error *err)
 {
     fprintf(stderr, "stance: %s\n", err->text);
     return stance_exit_status(err->status);
-}
-
-static int unknown_verb(const char *name)
-{
-    const char *near = NULL;
-    int         best = 3; /* further away is another word, not a slip */
-
-    for (int i = 0; i < N_VERBS; i++) {
-        int d = stance_text_distance(name, verbs[i]->name);
-
-        if (d < best) {
-            best = d;
-            near = verbs[i]->name;
-        }
-    }
-    if (near != NULL)
-        fprintf(stderr, "stance: unknown command '%s'; did you mean '%s'?\n", name, near);
-    else
-        fprintf(stderr, "stance: unknown command '%s'; see 'stance --help'\n", name);
-    return 2;
-}
-
-static int help(void)
-{
-    printf("Usage: stance COMMAND [OPTION]... [ARGUMENT]...\n"
-           "Mixed-precision training of pose-estimation networks.\n\nCommands:\n");
-    for (int i = 0; i < N_VERBS; i++)
-        printf("  %-10s%s\n", verbs[i]->name, verbs[i]->summary);
-    printf("\nOptions:\n"
-           "  -h, --help      print this help, or that of COMMAND, and exit\n"
-           "  -V, --version   print the version and exit\n"
-           "      --build-info\n"
-           "                  print how stance was built and exit\n");
-    return 0;
 }
 
 static int build_info(void)
@@ -115,21 +56,20 @@ static int dispatch(int argc, char **argv)
 {
     const char               *word = argc > 1 ? argv[1] : NULL;
     const struct stance_verb *verb;
+    struct stance_error       err = STANCE_ERROR_INIT;
+    int                       exit_status;
 
     if (word == NULL) {
         fprintf(stderr, "stance: a command is missing; see 'stance --help'\n");
         return 2;
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return help();
-    if (strcmp(word, "help") == 0) {
-        if (argc < 3)
-            return help();
-        verb = verb_of(argv[2]);
-        if (verb == NULL)
-            return unknown_verb(argv[2]);
-        stance_verb_help(verb);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        stance_help_print();
         return 0;
+    }
+    if (strcmp(word, "help") == 0) {
+        exit_status = stance_help(argc - 2, argv + 2, &err);
+        return exit_status == STANCE_FAILED ? tell(&err) : exit_status;
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("stance " PACKAGE_VERSION " (plugin ABI %d)\n", STANCE_PLUGIN_ABI);
@@ -141,8 +81,11 @@ static int dispatch(int argc, char **argv)
         fprintf(stderr, "stance: unknown option '%s'; see 'stance --help'\n", word);
         return 2;
     }
-    verb = verb_of(word);
-    return verb != NULL ? run(verb, argc, argv) : unknown_verb(word);
+    verb = stance_verb_of(word);
+    if (verb != NULL)
+        return run(verb, argc, argv);
+    stance_verb_unknown(word, &err);
+    return tell(&err);
 }
 
 int main(int argc, char **argv)

@@ -27,8 +27,7 @@ const struct stance_option stance_common_options[] = { { .name     = "plugin-pat
                                                          .doc    = "print this help and exit" },
                                                        { .name = NULL } };
 
-/* Table number i of the verb, the common one last; NULL behind it. */
-static const struct stance_option *table_of(const struct stance_verb *verb, int i)
+const struct stance_option *stance_verb_table(const struct stance_verb *verb, int i)
 {
     int n = 0;
 
@@ -37,9 +36,9 @@ static const struct stance_option *table_of(const struct stance_verb *verb, int 
     return i < n ? verb->options[i] : i == n ? stance_common_options : NULL;
 }
 
-#define EACH_OPTION(verb, o)                                                                     \
-    for (int table_ = 0; table_of((verb), table_) != NULL; table_++)                             \
-        for (const struct stance_option *o = table_of((verb), table_); o->name != NULL; o++)
+#define EACH_OPTION(verb, o)                                                                          \
+    for (int table_ = 0; stance_verb_table((verb), table_) != NULL; table_++)                         \
+        for (const struct stance_option *o = stance_verb_table((verb), table_); o->name != NULL; o++)
 
 struct names {
     struct option               opts[MAX_LONG];
@@ -335,39 +334,6 @@ const char *stance_command_next(const struct stance_command *c, const char *name
             return g->text;
     }
     return NULL;
-}
-
-/* "  -h, --help            doc": the doc starts in column 28, on a line of its own if that is
- * taken. */
-static void print_option(const struct stance_option *o)
-{
-    char   left[128];
-    size_t used;
-
-    if (o->letter != 0)
-        used = (size_t)snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name);
-    else
-        used = (size_t)snprintf(left, sizeof left, "      --%s", o->name);
-    if (o->argument != NULL && used < sizeof left)
-        snprintf(left + used, sizeof left - used,
-                 o->kind == STANCE_OPTION_OPTIONAL ? "[=%s]" : " %s", o->argument);
-    printf(strlen(left) < 27 ? "%-28s%s" : "%s\n                            %s", left, o->doc);
-    if (o->repeatable)
-        printf(" (repeatable)");
-    for (size_t i = 0; i < sizeof o->alias / sizeof *o->alias && o->alias[i] != NULL; i++)
-        printf("%s--%s", i == 0 ? "; also " : ", ", o->alias[i]);
-    printf("\n");
-}
-
-void stance_verb_help(const struct stance_verb *verb)
-{
-    printf("Usage: stance %s [OPTION]...%s%s\n\n%s.\n", verb->name,
-           *verb->arguments != '\0' ? " " : "", verb->arguments, verb->summary);
-    if (verb->doc != NULL)
-        printf("%s\n", verb->doc);
-    printf("\nOptions:\n");
-    EACH_OPTION(verb, o)
-        print_option(o);
 }
 
 stance_status stance_command_registry(const struct stance_command *c, struct stance_registry **out,

@@ -29,6 +29,7 @@ struct stance_run_given {
     bool               resume;      /**< --resume or --resume=CKPT */
     const char        *resume_from; /**< NULL: the newest checkpoint of the work folder */
     int64_t            nproc;       /**< 0: not given */
+    bool               debug_overflow;
     bool               quiet, verbose;
 };
 

@@ -68,7 +68,7 @@ static stance_status make_step(struct trace *t, struct stance_error *err)
 {
     struct stance_setup       *s = &t->setup;
     struct stance_step_options o = { .model = &s->model, .device = s->device, .policy = s->policy,
-                                     .optimizer = &s->optimizer, .scaler = s->scaler,
+                                     .optimizer = &s->optimizer, .scaler = s->scaler, .rebuild = stance_setup_rebuild(s),
                                      .batch = (int32_t)t->image->dim[0], .eval_batch = (int32_t)t->image->dim[0] };
     stance_status status = stance_setup_pose(s, (int32_t)t->target->dim[1], err);
 

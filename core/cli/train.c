@@ -67,7 +67,7 @@ static int run(const struct stance_command *c, struct stance_error *err)
     if (status == STANCE_OK) {
         struct stance_train_options o = {
             .work_dir = given.work_dir, .resume = given.resume, .resume_from = given.resume_from, .load = given.load,
-            .quiet = given.quiet, .stop = &caught,
+            .debug_overflow = given.debug_overflow, .quiet = given.quiet, .stop = &caught,
         };
 
         if (given.verbose && stance_log_level_get() < STANCE_LOG_INFO)

@@ -5,7 +5,7 @@
 #ifndef COMPILE_COMPILE_H
 #define COMPILE_COMPILE_H
 
-#include "compile/device.h"
+#include "compile/program.h"
 #include "compile/store.h"
 #include "graph/graph.h"
 
@@ -30,6 +30,10 @@ stance_status stance_pass_precision(struct stance_compile *c, struct stance_erro
  *  mirrored part of the backward pass, by norm_sum and norm_sum_grad, where the device has them. */
 stance_status stance_pass_fuse(struct stance_compile *c, struct stance_error *err);
 
+/** Chooses what is kept, and puts what the backward pass needs besides just before it needs it. The
+ *  numbers of a program are the same bytes as without. Types must be settled. */
+stance_status stance_pass_recompute(struct stance_compile *c, enum stance_rebuild what, struct stance_error *err);
+
 /** Asks the device for each node; gives every value its form; inserts reorders, gradient
  *  accumulation and state assignment; settles the forms of the store's segments. */
 stance_status stance_pass_place(struct stance_compile *c, struct stance_error *err);
@@ -39,6 +43,10 @@ bool stance_compile_append(struct stance_compile *c, uint32_t node);
 
 /** A tensor as the device is asked about it: no data yet. */
 struct stance_tensor stance_compile_tensor(const struct stance_graph *g, uint32_t value);
+
+/** Whether the device would take a node of these operands, which get forms. */
+bool stance_compile_takes(struct stance_compile *c, const char *name, const struct stance_op_ops *op, const void *attr,
+                          const uint32_t *in, int n_in, const uint32_t *out, int n_out);
 
 /** Gives a value the form that its type, shape and place ask for, unless it has one. */
 void stance_compile_default_form(struct stance_compile *c, uint32_t value);

@@ -336,30 +336,6 @@ static int backward_operands(const struct stance_graph *g, const struct cluster 
     return n_out;
 }
 
-/* Whether the device would take a node of these operands. */
-static bool device_takes(struct stance_compile *c, const char *name, const struct stance_op_ops *op,
-                         const void *attr, const uint32_t *in, int n_in, const uint32_t *out, int n_out)
-{
-    struct stance_tensor  ti[OPERANDS_MAX], to[OPERANDS_MAX];
-    struct stance_form    fi[OPERANDS_MAX], fo[OPERANDS_MAX];
-    int32_t               alias[OPERANDS_MAX];
-    struct stance_request req   = { sizeof req, name, op, attr, ti, to, n_in, n_out, c->g->training };
-    struct stance_offer   offer = { sizeof offer, 0, fi, fo, alias };
-
-    for (int i = 0; i < n_in; i++) {
-        stance_compile_default_form(c, in[i]);
-        ti[i] = stance_compile_tensor(c->g, in[i]);
-        fi[i] = c->g->values[in[i]].form;
-    }
-    for (int i = 0; i < n_out; i++) {
-        stance_compile_default_form(c, out[i]);
-        to[i]    = stance_compile_tensor(c->g, out[i]);
-        fo[i]    = c->g->values[out[i]].form;
-        alias[i] = -1;
-    }
-    return STANCE_HAS(c->device->ops, offer) && c->device->ops->offer(c->device->state, &req, &offer);
-}
-
 /* Makes the two fused nodes. @return false when memory is short; *done tells whether it was fused. */
 static bool fuse_one(struct fuse *f, const struct cluster *k, uint32_t *fused, bool *done)
 {
@@ -384,13 +360,13 @@ static bool fuse_one(struct fuse *f, const struct cluster *k, uint32_t *fused, b
         g->values[mask].source = STANCE_SOURCE_NODE;
     }
     n_out = forward_operands(g, k, mask, in, &n_in, out);
-    if (!device_takes(c, "norm_sum", &norm_sum_op, &a, in, n_in, out, n_out))
+    if (!stance_compile_takes(c, "norm_sum", &norm_sum_op, &a, in, n_in, out, n_out))
         return true;
     if (g->training) {
         b.n_dy       = m.n_dy;
         b.want_plain = m.want_plain;
         n_out        = backward_operands(g, k, &m, mask, in, &n_in, out);
-        if (!device_takes(c, "norm_sum_grad", &norm_sum_grad_op, &b, in, n_in, out, n_out))
+        if (!stance_compile_takes(c, "norm_sum_grad", &norm_sum_grad_op, &b, in, n_in, out, n_out))
             return true;
         g->section = STANCE_SECTION_BACKWARD;
         backward   = stance_graph_node_new(g, &norm_sum_grad_op, "norm_sum_grad", &b, sizeof b, in, n_in, out, n_out);

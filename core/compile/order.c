@@ -3,6 +3,8 @@
 
 #include "compile/compile.h"
 
+enum { OPERANDS_MAX = 64 };
+
 bool stance_compile_append(struct stance_compile *c, uint32_t node)
 {
     if (!stance_grow((void **)&c->order, &c->room, c->n + 1, sizeof *c->order))
@@ -35,6 +37,29 @@ struct stance_form stance_device_form(const struct stance_device *d, enum stance
     if (purpose != STANCE_PURPOSE_INPUT && STANCE_HAS(d->ops, form))
         d->ops->form(d->state, &t, purpose, &form);
     return form;
+}
+
+bool stance_compile_takes(struct stance_compile *c, const char *name, const struct stance_op_ops *op, const void *attr,
+                          const uint32_t *in, int n_in, const uint32_t *out, int n_out)
+{
+    struct stance_tensor  ti[OPERANDS_MAX], to[OPERANDS_MAX];
+    struct stance_form    fi[OPERANDS_MAX], fo[OPERANDS_MAX];
+    int32_t               alias[OPERANDS_MAX];
+    struct stance_request req   = { sizeof req, name, op, attr, ti, to, n_in, n_out, c->g->training };
+    struct stance_offer   offer = { sizeof offer, 0, fi, fo, alias };
+
+    for (int i = 0; i < n_in; i++) {
+        stance_compile_default_form(c, in[i]);
+        ti[i] = stance_compile_tensor(c->g, in[i]);
+        fi[i] = c->g->values[in[i]].form;
+    }
+    for (int i = 0; i < n_out; i++) {
+        stance_compile_default_form(c, out[i]);
+        to[i]    = stance_compile_tensor(c->g, out[i]);
+        fo[i]    = c->g->values[out[i]].form;
+        alias[i] = -1;
+    }
+    return STANCE_HAS(c->device->ops, offer) && c->device->ops->offer(c->device->state, &req, &offer);
 }
 
 stance_status stance_pass_order(struct stance_compile *c, struct stance_error *err)

@@ -269,6 +269,8 @@ stance_status stance_program_new(struct stance_graph *g, struct stance_store *st
         status = stance_pass_precision(&c, err);
     if (status == STANCE_OK && !options->no_fusion)
         status = stance_pass_fuse(&c, err);
+    if (status == STANCE_OK && g->training)
+        status = stance_pass_recompute(&c, options->rebuild, err);
     if (status == STANCE_OK)
         status = stance_pass_place(&c, err);
     p->order = c.order;
@@ -460,5 +462,13 @@ bool stance_program_launch(const struct stance_program *p, size_t i, struct stan
     *out = (struct stance_program_launch){ p->launches[i].op, p->launches[i].scope,
                                            p->seconds != NULL ? p->seconds[i] : 0,
                                            p->launches[i].kernel != NULL, i >= p->n_forward };
+    return true;
+}
+
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out)
+{
+    if (i >= p->n)
+        return false;
+    *out = (struct stance_program_part){ p->g, p->order[i], &p->launches[i], i >= p->n_forward };
     return true;
 }

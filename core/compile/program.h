@@ -10,10 +10,16 @@
 
 struct stance_program;
 
+/** What the backward pass computes again instead of keeping it. NORM: normalisation, activation and
+ *  other cheap passes of the core, from the results of convolutions and matrix products, which are
+ *  kept. BLOCK: everything between a few kept values. */
+enum stance_rebuild { STANCE_REBUILD_NONE, STANCE_REBUILD_NORM, STANCE_REBUILD_BLOCK };
+
 struct stance_program_options {
     bool accumulate; /**< add gradients to what the flat array holds */
     bool no_fusion;  /**< for tests */
     int  slots;      /**< arrays of the optimizer; -1: no training */
+    enum stance_rebuild rebuild; /**< what a training program computes again in its backward pass */
 };
 
 /** Compiles a graph, which the program takes over (freed with it, and on failure). The first program
@@ -48,6 +54,14 @@ struct stance_program_size stance_program_size(const struct stance_program *p);
  *  turned on. @return false past the last */
 struct stance_program_launch { const char *op, *scope; double seconds; bool on_device, backward; };
 bool stance_program_launch(const struct stance_program *p, size_t i, struct stance_program_launch *out);
+/** What launch @p i is made from. @return false past the last */
+struct stance_program_part {
+    const struct stance_graph  *g;
+    uint32_t                    node;
+    const struct stance_launch *launch;
+    bool                        backward;
+};
+bool stance_program_part(const struct stance_program *p, size_t i, struct stance_program_part *out);
 /** Turns timing of launches on or off. @return false when memory is short. */
 bool stance_program_profile(struct stance_program *p, bool on);
 

@@ -3,6 +3,7 @@
  * From a name to a recipe: finding the file, its paths, and the order of the steps. */
 #include "config.h"
 
+#include "base/environment.h"
 #include "config/recipe_priv.h"
 #include "data/pose_info.h"
 
@@ -76,7 +77,7 @@ static bool look_in(const char *folder, size_t len, const char *name, char **pat
 
 stance_status stance_recipe_locate(const char *recipe, char **path, struct stance_error *err)
 {
-    const char *list      = secure_getenv("STANCE_RECIPE_PATH");
+    const char *list      = stance_env(STANCE_ENV_RECIPE_PATH);
     char       *found     = NULL;
     char        near[256] = "";
     int         best      = 4; /* names are long: three slips are still the same name */

@@ -91,6 +91,8 @@ struct stance_recipe_train {
     int64_t eval_interval;           /**< epochs; INT64_MIN: never */
     struct stance_text best;         /**< metric whose best checkpoint is kept; "": none */
     int64_t            log_interval; /**< iterations */
+    bool               debug_overflow;     /**< name the tensor at every overflow */
+    int64_t            histogram_interval; /**< steps between exponents of gradients; INT64_MIN: never */
 };
 
 struct stance_recipe_checkpoint {

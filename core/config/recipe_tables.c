@@ -122,6 +122,10 @@ static const struct stance_param train_table[] = {
                       "metric whose best checkpoint is kept"),
     STANCE_PARAM_I64(struct stance_recipe_train, log_interval, "50", 1, 1e9, "iterations",
                      "between lines of the log"),
+    STANCE_PARAM_BOOL(struct stance_recipe_train, debug_overflow, "false",
+                      "name the first tensor that is not finite at every overflow"),
+    STANCE_PARAM_I64_OR_NULL(struct stance_recipe_train, histogram_interval, "null", 1, 1e15, "steps",
+                             "between histograms of gradient exponents; null: none"),
     STANCE_PARAM_END,
 };
 
@@ -152,7 +156,8 @@ static const struct stance_param ema_table[] = {
 
 static const struct stance_param memory_table[] = {
     STANCE_PARAM_ENUM(struct stance_recipe_memory, recompute, "none", recompute_words,
-                      "what the backward pass computes again"),
+                      "what the backward pass computes again instead of keeping it, with the same bytes: norm: "
+                      "normalisation and activation; block: everything between a few values that it chooses"),
     STANCE_PARAM_END,
 };
 

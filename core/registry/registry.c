@@ -491,3 +491,43 @@ stance_status stance_registry_list(struct stance_registry *reg, enum stance_kind
     pthread_mutex_unlock(&lock);
     return status;
 }
+
+struct each {
+    const struct stance_search *search;
+    enum stance_kind            kind;
+    void (*found)(void *ctx, enum stance_kind kind, const char *name);
+    void *ctx;
+};
+
+static stance_status tell_builtin(void *ctx, const char *stem)
+{
+    struct each     *e = ctx;
+    enum stance_kind kind;
+    const char      *name;
+
+    if (stance_stem_split(stem, &kind, &name) && (e->kind == STANCE_KIND_COUNT || e->kind == kind)
+        && !stance_search_blocked(e->search, stem))
+        e->found(e->ctx, kind, name);
+    return STANCE_OK;
+}
+
+static stance_status tell_file(void *ctx, const char *stem, const char *file)
+{
+    (void)file;
+    return tell_builtin(ctx, stem);
+}
+
+stance_status stance_registry_each(struct stance_registry *reg, enum stance_kind kind,
+                                   void (*found)(void *ctx, enum stance_kind kind, const char *name),
+                                   void *ctx, struct stance_error *err)
+{
+    struct each   e = { &reg->search, kind, found, ctx };
+    stance_status status;
+
+    pthread_mutex_lock(&lock);
+    status = stance_search_each(&reg->search, kind, tell_file, &e, err);
+    if (status == STANCE_OK)
+        status = stance_loader_each_builtin(tell_builtin, &e);
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -15,4 +15,11 @@ const char *stance_registry_path(const struct stance_registry *reg);
 const char *stance_registry_file(const struct stance_registry *reg,
                                  const struct stance_plugin *plugin);
 
+/** Calls @p found with the name of every plugin on the path that is not blocked, opening none: folders in
+ *  the order of their rank, so that a name may come more than once; built-in ones last.
+ *  @param kind  STANCE_KIND_COUNT: all kinds */
+stance_status stance_registry_each(struct stance_registry *reg, enum stance_kind kind,
+                                   void (*found)(void *ctx, enum stance_kind kind, const char *name),
+                                   void *ctx, struct stance_error *err);
+
 #endif

@@ -4,6 +4,7 @@
  * finds a plugin. */
 #include "config.h"
 
+#include "base/environment.h"
 #include "registry/internal.h"
 
 #include <dirent.h>
@@ -104,7 +105,7 @@ static bool add_path(struct stance_search *s, struct stance_arena *arena, const 
  * gives ~/.local/share as the default. */
 static bool add_user_folder(struct stance_search *s, struct stance_arena *arena)
 {
-    const char *data = secure_getenv("XDG_DATA_HOME"), *home = secure_getenv("HOME");
+    const char *data = stance_env(STANCE_ENV_XDG_DATA_HOME), *home = stance_env(STANCE_ENV_HOME);
     char        folder[STANCE_FILE_MAX];
     int         len = 0;
 
@@ -120,11 +121,11 @@ static bool add_user_folder(struct stance_search *s, struct stance_arena *arena)
 stance_status stance_search_init(struct stance_search *s, struct stance_arena *arena,
                                  const char *path, struct stance_error *err)
 {
-    const char *blocked = secure_getenv("STANCE_PLUGIN_BLOCKLIST");
+    const char *blocked = stance_env(STANCE_ENV_PLUGIN_BLOCKLIST);
 
     s->blocked = stance_arena_strdup(arena, blocked != NULL ? blocked : "");
     if (s->blocked != NULL && add_path(s, arena, path)
-        && add_path(s, arena, secure_getenv("STANCE_PLUGIN_PATH")) && add_user_folder(s, arena)
+        && add_path(s, arena, stance_env(STANCE_ENV_PLUGIN_PATH)) && add_user_folder(s, arena)
         && add_path(s, arena, STANCE_PLUGIN_DIR))
         return STANCE_OK;
     stance_search_clear(s);

@@ -11,6 +11,9 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup device Devices
+ *  @{ */
+
 /** What a tensor is for; a device may choose its form by it. */
 enum stance_purpose {
     STANCE_PURPOSE_ACTIVATION, /**< a value of the forward pass */
@@ -20,17 +23,23 @@ enum stance_purpose {
 };
 
 /** Form of a tensor in memory. Layout 0 is plain; the other numbers are the device's own. */
-struct stance_form { uint32_t layout; enum stance_type stored; size_t bytes; };
+struct stance_form {
+    uint32_t         layout; /**< 0: plain */
+    enum stance_type stored; /**< type of the bytes */
+    size_t           bytes;  /**< of the whole tensor, padding included */
+};
 
 /** One node, asked for. Tensors have no data yet. */
 struct stance_request {
-    size_t                      size;
-    const char                 *op;
-    const struct stance_op_ops *ops;
-    const void                 *attr;
-    const struct stance_tensor *in, *out;
-    int32_t                     n_in, n_out;
-    bool                        training;
+    size_t                      size; /**< sizeof(struct stance_request) */
+    const char                 *op;   /**< its name */
+    const struct stance_op_ops *ops;  /**< its description */
+    const void                 *attr; /**< its attribute struct; NULL if it has none */
+    const struct stance_tensor *in;   /**< [n_in] operands; rank -1: absent */
+    const struct stance_tensor *out;  /**< [n_out] results */
+    int32_t                     n_in; /**< operands */
+    int32_t                     n_out; /**< results */
+    bool                        training; /**< the program has a backward pass */
 };
 
 /** The answer to a request. The core presets the forms with those of the tensors; the device may
@@ -38,19 +47,23 @@ struct stance_request {
  *  result that is a weight's gradient (masters and moments then have that form), and of a result that
  *  only its own kernels read (a mask). */
 struct stance_offer {
-    size_t              size;
+    size_t              size;      /**< sizeof(struct stance_offer) */
     size_t              workspace; /**< bytes of scratch during a launch */
-    struct stance_form *in, *out;  /**< [n_in], [n_out] */
+    struct stance_form *in;        /**< [n_in] */
+    struct stance_form *out;       /**< [n_out] */
     int32_t            *alias;     /**< [n_out], preset to -1: operand that result i may lie over if that
                                         operand is not read afterwards */
 };
 
+/** A device: memory, and programs that run in it. */
 struct stance_device_ops {
-    size_t size;
-    size_t state_size;
+    size_t size;        /**< sizeof(struct stance_device_ops) */
+    size_t state_size;  /**< zeroed bytes that the core keeps */
     bool   host_memory; /**< its memory is the host's: plain C kernels may run on it */
 
+    /** Starts the device. @param threads  0: as many as it finds */
     stance_status (*open)(void *state, const void *config, int threads, struct stance_error *err);
+    /** Gives back what open() took; called once after a successful open(). */
     void (*close)(void *state);
 
     /** Whether forward (and, training, backward) can run with @p low as the low type; the reason why
@@ -61,19 +74,22 @@ struct stance_device_ops {
 
     /** Memory, zeroed, aligned to 64 bytes at least; asked for once, when a program is made. */
     stance_status (*alloc)(void *state, size_t bytes, void **out, struct stance_error *err);
+    /** Gives back memory of alloc(). */
     void (*release)(void *state, void *memory, size_t bytes);
 
     /** Form of a value; @p t has type and shape. NULL: plain, stored as its type. */
     void (*form)(void *state, const struct stance_tensor *t, enum stance_purpose purpose,
                  struct stance_form *out);
 
-    /** Whether the device has a kernel for the node; with prepare and launch, or NULL like them. @return false: it declines; the core then
-     *  looks for a plain kernel of the op, and fails with the op's name if there is none. */
+    /** Whether the device has a kernel for the node; with prepare and launch, or NULL like them.
+     *  @return false: it declines; the core then looks for a plain kernel of the op, and fails with the op's name if there is none. */
     bool (*offer)(void *state, const struct stance_request *req, struct stance_offer *offer);
     /** Makes the kernel of an accepted offer; tensors have their final forms. */
     stance_status (*prepare)(void *state, const struct stance_request *req, void **kernel,
                              struct stance_error *err);
+    /** Undoes prepare(). */
     void (*dispose)(void *state, void *kernel);
+    /** Runs a kernel, or puts it into the queue. @p call is the program's, the same each time. */
     stance_status (*launch)(void *state, void *kernel, const struct stance_call *call);
 
     /** Converts between forms, synchronously: *to is filled from *from (same shape). Either side may
@@ -94,7 +110,7 @@ struct stance_device_ops {
 
 /** The block of scalars that host and device exchange in a step; in device memory. */
 struct stance_control {
-    size_t  size;
+    size_t  size;          /**< sizeof(struct stance_control) */
     float   scale;         /**< in: loss scale of the window */
     int32_t clip_inf;      /**< in: `clip` is of the largest magnitude, not of the L2 norm */
     double  micro_weight;  /**< in: weight of the micro-batch in its window */
@@ -121,7 +137,12 @@ struct stance_control {
 /** How the decay of "ema" comes to its final value; t is the number of this applied step, from 1.
  *  RATIO: min(decay, (1 + t) / (10 + t)); EXPONENTIAL: decay (1 - exp(-t / tau)). */
 enum stance_ema_warmup { STANCE_EMA_CONSTANT, STANCE_EMA_RATIO, STANCE_EMA_EXPONENTIAL };
-struct stance_ema { double decay, tau; enum stance_ema_warmup warmup; };
+/** Attributes of "ema". */
+struct stance_ema {
+    double decay; /**< final weight of the average, 0..1 */
+    double tau;   /**< of EXPONENTIAL, applied steps */
+    enum stance_ema_warmup warmup; /**< how the decay begins */
+};
 
 /** Decay of the applied step whose number, from 1, is @p applied + 1. */
 static inline double stance_ema_decay(const struct stance_ema *e, uint64_t applied)
@@ -141,16 +162,33 @@ static inline double stance_ema_decay(const struct stance_ema *e, uint64_t appli
  *  out, training: y, mask (1 bit an element in a form of the device's; absent without relu), then
  *  (new_mean, new_var, mean, inv_std) for each k. out, inference: y alone, by running statistics. */
 struct stance_norm_sum {
-    int32_t n_norm, n_plain, factor[STANCE_NORM_SUM_MAX], relu, inference;
-    double  eps, momentum;
+    int32_t n_norm;    /**< normalised operands */
+    int32_t n_plain;   /**< plain operands */
+    int32_t factor[STANCE_NORM_SUM_MAX]; /**< of upsample_k */
+    int32_t relu;      /**< act is max(x, 0), else nothing */
+    int32_t inference; /**< by running statistics */
+    double  eps;       /**< as in stance_batch_norm */
+    double  momentum;  /**< as in stance_batch_norm */
 };
+
+/* "norm_sum_given", with the attribute of norm_sum: the y and the mask of a norm_sum once more, by the
+ *  statistics that it has found. in: (z, weight, bias, mean, inv_std) for each k, then the plain x_j;
+ *  out: y, and the mask (absent if not wanted). They must have the bytes of the first time, so a device
+ *  that has this op computes norm_sum by mean and inv_std as it has stored them. Without it, norm_sum is
+ *  run again as a whole. */
 
 /** "norm_sum_grad": in: n_dy contributions to y's gradient (summed here, in order), mask (absent
  *  without relu), then (z, weight, mean, inv_std) for each k. out: the gradient of the plain operands
  *  (one for all of them; absent unless want_plain), then (dz, dweight, dbias) for each k. */
 struct stance_norm_sum_grad {
-    int32_t n_dy, n_norm, want_plain, factor[STANCE_NORM_SUM_MAX], relu;
+    int32_t n_dy;       /**< contributions to the gradient of y */
+    int32_t n_norm;     /**< normalised operands */
+    int32_t want_plain; /**< the gradient of the plain operands is wanted */
+    int32_t factor[STANCE_NORM_SUM_MAX]; /**< as in stance_norm_sum */
+    int32_t relu;       /**< as in stance_norm_sum */
 };
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

@@ -8,6 +8,10 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup registry Finding plugins
+ *  @{ */
+
+/** The plugins that were found and opened. */
 struct stance_registry;
 
 /** Makes a registry. Searched in this order: @p path (colon-separated, may be NULL),
@@ -31,15 +35,15 @@ STANCE_API stance_status stance_registry_find(struct stance_registry *reg, enum 
                                               const char *name, const struct stance_plugin **out,
                                               struct stance_error *err) STANCE_MUST_CHECK;
 
-/** Opens one file by its path; the name must be <kind>_<name>.so. @return as stance_registry_find() */
+/** Opens one file by its path; the name must be `KIND_NAME.so`. @return as stance_registry_find() */
 STANCE_API stance_status stance_registry_open(struct stance_registry *reg, const char *file,
                                               const struct stance_plugin **out,
                                               struct stance_error *err) STANCE_MUST_CHECK;
 
 /** One file found on the search path. */
 struct stance_listing {
-    enum stance_kind            kind;
-    const char                 *name;
+    enum stance_kind            kind;   /**< from the file's name */
+    const char                 *name;   /**< from the file's name */
     const char                 *file;   /**< absolute path; "(built in)" for a preloaded one */
     const struct stance_plugin *plugin; /**< NULL when it does not load */
     const char                 *reason; /**< then: why; for a hidden duplicate: by which file; else NULL */
@@ -55,6 +59,8 @@ STANCE_API stance_status stance_registry_list(struct stance_registry *reg, enum 
 STANCE_API const char *stance_kind_word(enum stance_kind kind);
 /** The kind of a word; if it is none, a number that is no kind's (STANCE_KIND_COUNT of the library). */
 STANCE_API enum stance_kind stance_kind_of(const char *word);
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

@@ -2,3 +2,4 @@
 libstance_la_SOURCES += core/step/scaler.c core/step/scaler.h
 libstance_la_SOURCES += core/step/model.c core/step/model.h core/step/step.c core/step/step.h
 libstance_la_SOURCES += core/step/window.c core/step/window.h
+libstance_la_SOURCES += core/step/diagnose.c core/step/diagnose.h core/step/exponents.c core/step/exponents.h

@@ -3,11 +3,16 @@
 
 #include "step/step.h"
 
+#include <stance/log.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { INPUTS_MAX = 8, UPDATES_MAX = 8 };
+#define STANCE_LOG_MODULE "step"
+
+/* Skips in a row after which somebody should be told where they come from. */
+enum { INPUTS_MAX = 8, UPDATES_MAX = 8, SKIPS_TOLD = 3 };
 
 struct bound {
     struct stance_program      *program;
@@ -29,7 +34,21 @@ struct stance_step {
     struct stance_window        window;
     struct stance_skips         skips;
     uint64_t                    windows; /* so far, skipped ones too */
+
+    bool                             debug_overflow, diagnosed, want_exponents, have_exponents;
+    int64_t                          micro; /* micro-batches of this window that this step has seen */
+    struct stance_program           *newest; /* of the last of them; NULL: there was none yet */
+    struct stance_diagnosis          diagnosis;
+    struct stance_gradient_exponents exponents;
 };
+
+/* Arrays that the optimizer keeps with this config. */
+static int slots_of(const struct stance_instance *optimizer)
+{
+    const struct stance_optimizer_ops *ops = optimizer->plugin->ops.optimizer;
+
+    return STANCE_HAS(ops, slots_used) ? ops->slots_used(optimizer->config) : ops->slots;
+}
 
 static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
 {
@@ -102,15 +121,15 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     in[0] = grad;
     in[1] = update;
     in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
-    for (int i = 0; i < ops->slots; i++)
+    for (int i = 0; i < store->n_slots; i++)
         in[3 + i] = flat(store->slot[i], wide, bytes);
     /* Not its bare name: that may be one of an op which the device has. */
     snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
     name = stance_arena_strdup(s->memory, rule);
     if (name == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", rule);
-    status = add_update(s, name, ops->update, optimizer->config, in, 3 + ops->slots, in + 2,
-                        1 + ops->slots, err);
+    status = add_update(s, name, ops->update, optimizer->config, in, 3 + store->n_slots, in + 2,
+                        1 + store->n_slots, err);
     for (int b = STANCE_BANK_STATE; b <= STANCE_BANK_COUNTER && status == STANCE_OK; b++) {
         enum stance_type type = b == STANCE_BANK_STATE ? wide : STANCE_TYPE_I64;
 
@@ -128,8 +147,8 @@ static stance_status add_program(struct stance_step *s, const struct stance_step
                                  enum stance_step_program which, int32_t batch, struct stance_error *err)
 {
     bool                          training = which == STANCE_STEP_BATCH || which == STANCE_STEP_LAST;
-    struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion,
-                                         .slots = o->optimizer != NULL ? o->optimizer->plugin->ops.optimizer->slots : -1 };
+    struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion, .rebuild = o->rebuild,
+                                         .slots = o->optimizer != NULL ? slots_of(o->optimizer) : -1 };
     struct bound                 *b = &s->programs[which];
     struct stance_graph          *g;
     stance_status                 status;
@@ -161,6 +180,7 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
     s->device      = o->device;
     s->scaler      = o->scaler;
     s->accumulate  = o->accumulate;
+    s->debug_overflow = o->debug_overflow;
     s->skips.limit = o->max_skips;
     s->memory      = stance_arena_new(16 << 10);
     if (s->memory == NULL) {
@@ -181,6 +201,7 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
         s->store->control->clip       = o->clip;
         s->store->control->clip_inf   = s->clip_inf = o->clip_inf;
         s->store->control->clip_value = o->clip_value;
+        s->store->control->update.seed = o->seed;
         status = make_updates(s, o->optimizer, err);
     }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++) {
@@ -307,6 +328,95 @@ static stance_status read_scalar(struct stance_step *s, const struct stance_tens
     return s->device->ops->reorder(s->device->state, &host, t, err);
 }
 
+/* ---- looking into a window -------------------------------------------------------------------------- */
+
+const struct stance_diagnosis *stance_step_diagnosis(const struct stance_step *s)
+{
+    return s->diagnosed ? &s->diagnosis : NULL;
+}
+
+void stance_step_want_exponents(struct stance_step *s)
+{
+    s->want_exponents = s->want_exponents || !s->window.open;
+}
+
+const struct stance_gradient_exponents *stance_step_exponents(const struct stance_step *s)
+{
+    return s->have_exponents ? &s->exponents : NULL;
+}
+
+static void begin_looking(struct stance_step *s)
+{
+    s->diagnosed = s->have_exponents = false;
+    s->micro     = 0;
+}
+
+static bool wants_diagnosis(const struct stance_step *s)
+{
+    int64_t row = s->skips.in_a_row + 1;
+
+    return !s->diagnosed && (s->debug_overflow || row == SKIPS_TOLD || (s->skips.limit > 0 && row >= s->skips.limit));
+}
+
+/* Runs the newest micro-batch again. What cannot be looked at ends the looking, not the run. */
+static stance_status look(struct stance_step *s, bool overflow, struct stance_error *err)
+{
+    struct stance_error why    = STANCE_ERROR_INIT;
+    stance_status       status = STANCE_OK;
+
+    if (s->newest == NULL || !(overflow || s->want_exponents))
+        return STANCE_OK;
+    s->exponents = (struct stance_gradient_exponents){ .scale = s->window.scale };
+    status = stance_diagnose(s->store, s->newest, s->accumulate, overflow ? &s->diagnosis : NULL,
+                             s->want_exponents ? &s->exponents.activation : NULL, s->window.scale, &why);
+    if (status == STANCE_ERR_DEVICE) {
+        if (err != NULL)
+            *err = why;
+        return status;
+    }
+    if (status != STANCE_OK) {
+        STANCE_LOG(STANCE_LOG_WARN, "looking into a micro-batch: %s", why.text);
+        s->want_exponents = false;
+    } else if (overflow) {
+        s->diagnosed       = true;
+        s->diagnosis.micro = s->micro - 1;
+    }
+    return STANCE_OK;
+}
+
+/* After a micro-batch that others will be added to: whether it is the one. The first update is the check; it
+ * changes the control block alone. */
+static stance_status look_at_micro(struct stance_step *s, struct stance_error *err)
+{
+    struct stance_control *control = s->store->control, before = *control;
+    bool                   overflow;
+
+    if (!s->accumulate || s->n_updates == 0 || !wants_diagnosis(s))
+        return STANCE_OK;
+    if (stance_launch_run(s->device, &s->updates[0]) != STANCE_OK)
+        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[0].op);
+    if (STANCE_HAS(s->device->ops, wait) && s->device->ops->wait(s->device->state, err) != STANCE_OK)
+        return STANCE_ERR_DEVICE;
+    overflow = control->update.skip;
+    *control = before;
+    return overflow ? look(s, true, err) : STANCE_OK;
+}
+
+/* At the end of a window, between the check and the update. */
+static stance_status look_at_window(struct stance_step *s, struct stance_error *err)
+{
+    struct stance_error why    = STANCE_ERROR_INIT;
+    stance_status       status = look(s, s->store->control->update.skip && wants_diagnosis(s), err);
+
+    if (status != STANCE_OK || !s->want_exponents)
+        return status;
+    s->want_exponents = false;
+    s->have_exponents = stance_diagnose_weights(s->store, s->window.scale, &s->exponents.weight, &why) == STANCE_OK;
+    if (!s->have_exponents)
+        STANCE_LOG(STANCE_LOG_WARN, "looking at the gradients of the weights: %s", why.text);
+    return STANCE_OK;
+}
+
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
                                 struct stance_error *err)
 {
@@ -322,6 +432,7 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
             return status;
         if (s->accumulate)
             memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
+        begin_looking(s);
     }
     control->scale        = s->window.scale;
     control->micro_weight = weight;
@@ -336,7 +447,9 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
     s->window.loss += weight * loss;
     if (stance_program_backward(b->program) != STANCE_OK)
         return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the backward pass failed", s->device->plugin->name);
-    return STANCE_OK;
+    s->newest = b->program;
+    s->micro++;
+    return look_at_micro(s, err);
 }
 
 /* The trained tensor that an index into the flat gradients falls into. */
@@ -358,14 +471,21 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
 {
     struct stance_control *control = s->store->control;
     struct stance_outcome  outcome = { .size = sizeof outcome };
+    char                   found[700], first[900];
+    const char            *bad = NULL;
 
     if (!s->window.open) /* nothing has been checked, or it has been applied already */
         return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "a step without a batch");
     control->update.rate = rate;
     control->scale       = s->window.scale;
-    for (int i = 0; i < s->n_updates; i++)
+    for (int i = 0; i < s->n_updates; i++) {
+        stance_status status;
+
         if (stance_launch_run(s->device, &s->updates[i]) != STANCE_OK)
             return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[i].op);
+        if (i == 0 && (status = look_at_window(s, err)) != STANCE_OK) /* the check comes first */
+            return status;
+    }
     weights_changed(s);
 
     outcome.step      = s->windows++;
@@ -378,10 +498,15 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
     *result = (struct stance_step_result){ s->window.loss, s->clip_inf ? outcome.max_abs : outcome.grad_norm,
                                            s->window.scale, outcome.overflow != 0 };
     s->window.open = false;
+    if (result->skipped)
+        bad = segment_at(s->store, control->first_bad);
+    if (result->skipped && s->diagnosed && stance_diagnosis_first(&s->diagnosis, found, sizeof found)) {
+        snprintf(first, sizeof first, "%s, from %s", bad != NULL ? bad : "a tensor unknown", found);
+        bad = first;
+    }
     if (!outcome.overflow)
         stance_skips_loss(&s->skips, s->window.loss, outcome.step);
-    return stance_skips_count(&s->skips, result->skipped,
-                              result->skipped ? segment_at(s->store, control->first_bad) : NULL, result->scale, err);
+    return stance_skips_count(&s->skips, result->skipped, bad, result->scale, err);
 }
 
 stance_status stance_step_exchange_average(struct stance_step *s, struct stance_error *err)

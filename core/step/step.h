@@ -14,6 +14,7 @@
 #define STEP_STEP_H
 
 #include "compile/program.h"
+#include "step/diagnose.h"
 #include "step/model.h"
 #include "step/scaler.h"
 
@@ -35,8 +36,11 @@ struct stance_step_options {
     double  clip_value; /**< largest magnitude that a gradient is cut to; 0: none */
     const struct stance_ema *average; /**< moving average of the masters; NULL: none */
     bool    average_states;           /**< and of the running statistics; else they are the run's own */
+    uint64_t seed;      /**< of the optimizer's random numbers */
     int64_t max_skips;  /**< windows skipped in a row that end the run; 0: no limit */
     bool    no_fusion;  /**< for tests */
+    enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */
+    bool    debug_overflow; /**< look for the tensor at every overflow, not at the third in a row alone */
 };
 
 /** Which program a batch runs on. */
@@ -84,6 +88,17 @@ stance_status stance_step_micro(struct stance_step *s, enum stance_step_program 
  *          name of the first tensor that was not finite */
 stance_status stance_step_apply(struct stance_step *s, double rate, struct stance_step_result *result,
                                 struct stance_error *err);
+
+/** Where the gradients of the window stopped being finite; NULL: they are finite, or nobody has looked.
+ *  Overflows are looked into in every window with debug_overflow, else in the third skipped in a row and
+ *  in the one that would end the run. Known after stance_step_apply(), in windows of several micro-batches
+ *  after the one that it is; valid until the next window begins. */
+const struct stance_diagnosis *stance_step_diagnosis(const struct stance_step *s);
+
+/** Asks for the exponents of the coming window's gradients; has no effect within one. */
+void stance_step_want_exponents(struct stance_step *s);
+/** Those of the last window, of the activations in its last micro-batch, after stance_step_apply(); NULL: nobody has asked, or they could not be had. */
+const struct stance_gradient_exponents *stance_step_exponents(const struct stance_step *s);
 
 /** State of a window that is under way, for checkpoints. */
 struct stance_window { bool open; float scale; double loss; };

@@ -6,3 +6,4 @@ libstance_la_SOURCES += core/train/checkpoint.c core/train/checkpoint.h core/tra
 	core/train/pose_text.h core/train/run.c core/train/run.h \
 	core/train/setup.c core/train/setup.h core/train/weights.c core/train/weights.h
 libstance_la_SOURCES += core/train/best.c core/train/best.h core/train/launch.c core/train/launch.h
+libstance_la_SOURCES += core/train/look_log.c core/train/look_log.h

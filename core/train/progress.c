@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "base/environment.h"
 #include "train/progress.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@ enum { LINE_MAX_BYTES = 512, BAR_MIN = 6, BAR_MAX = 24 };
 
 void stance_meter_init(struct stance_meter *m, FILE *out, bool quiet)
 {
-    const char    *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    const char    *term = stance_env(STANCE_ENV_TERM), *no_colour = stance_env(STANCE_ENV_NO_COLOR);
     struct winsize size;
 
     *m = (struct stance_meter){ .out = quiet ? NULL : out, .columns = 80, .interval = 10 };

@@ -5,11 +5,13 @@
 
 #include "data/loader.h"
 #include "eval/decode.h"
+#include "plot/report.h"
 #include "step/window.h"
 #include "train/best.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/folder.h"
+#include "train/look_log.h"
 #include "train/progress.h"
 #include "train/schedule.h"
 #include "train/weights.h"
@@ -52,6 +54,9 @@ struct run {
     int64_t                            batches; /* of an epoch */
     int64_t                            steps; /* in all, for the ETA */
     struct interval                    sum;
+    struct stance_look_log             look; /* what diagnosis finds */
+    int64_t                            bad_micro; /* of the window at hand, from 1; 0: none is known */
+    bool                               exponents_due;
     double                             started;
     int64_t                            started_at; /* windows done before this start */
     struct stance_train_result        *result;
@@ -103,12 +108,19 @@ static struct stance_event event(const struct run *r, enum stance_event_kind kin
     };
 }
 
-static void message(struct run *r, const char *text)
+/* For the logs. */
+static void log_message(struct run *r, const char *text)
 {
     struct stance_event e = event(r, STANCE_EVENT_MESSAGE, NULL, 0);
 
     e.text = text;
     tell(r, &e);
+}
+
+/* For the logs and the terminal. */
+static void message(struct run *r, const char *text)
+{
+    log_message(r, text);
     stance_meter_say(&r->meter, text);
 }
 
@@ -259,6 +271,66 @@ static double accuracy(struct run *r, enum stance_step_program which, const stru
                       p->keypoints, p->heatmap_size[1], p->heatmap_size[0], 0.05, NULL);
 }
 
+/* ---- what diagnosis finds ------------------------------------------------------------------------------ */
+
+static bool debugs(const struct run *r)
+{
+    return r->o->debug_overflow || r->t->debug_overflow;
+}
+
+/* Before a window: its gradients' exponents are wanted each histogram_interval, and once when debugging;
+ * of one that overflows they tell nothing, so that the next finite one is it. */
+static void want_exponents(struct run *r)
+{
+    int64_t every = r->t->histogram_interval;
+
+    if ((every != INT64_MIN && (r->at.iteration + 1) % every == 0) || (debugs(r) && r->at.iteration == r->started_at))
+        r->exponents_due = true;
+    if (r->exponents_due)
+        stance_step_want_exponents(r->step);
+}
+
+/* Which micro-batch of its window it was, once something is found. */
+static void mark_bad(struct run *r)
+{
+    if (r->bad_micro == 0 && stance_step_diagnosis(r->step) != NULL)
+        r->bad_micro = r->at.micro;
+}
+
+/* After a window. @param goes_on  the run does: what ends it is told by its error */
+static void tell_findings(struct run *r, bool skipped, bool goes_on)
+{
+    const struct stance_diagnosis          *d = stance_step_diagnosis(r->step);
+    const struct stance_gradient_exponents *e = stance_step_exponents(r->step);
+    struct stance_string                    text = { 0 };
+    char                                    line[1000], found[800];
+
+    for (int backward = 0; d != NULL && backward < 2; backward++) {
+        stance_diagnosis_text(d, backward, found, sizeof found);
+        if (r->t->accumulate > 1)
+            snprintf(line, sizeof line, "overflow in step %" PRId64 ", batch %" PRId64 " of %" PRId64 ", loss scale %.10g: %s",
+                     r->at.iteration, r->bad_micro, r->t->accumulate, (double)d->scale, found);
+        else
+            snprintf(line, sizeof line, "overflow in step %" PRId64 ", loss scale %.10g: %s", r->at.iteration, (double)d->scale,
+                     found);
+        log_message(r, line);
+        if (goes_on)
+            STANCE_LOG(STANCE_LOG_WARN, "%s", line);
+    }
+    r->bad_micro = 0;
+    if (e == NULL || skipped)
+        return;
+    r->exponents_due = false;
+    stance_look_log_exponents(&r->look, e, r->at.iteration);
+    stance_gradient_exponents_text(e, r->at.iteration, &text);
+    if (!text.failed) {
+        log_message(r, text.s);
+        if (debugs(r))
+            stance_meter_say(&r->meter, text.s);
+    }
+    stance_string_free(&text);
+}
+
 /* One micro-batch; at the end of its window, the update. */
 static stance_status train_batch(struct run *r, const struct stance_batch *b, double data_time, double start,
                                  struct stance_error *err)
@@ -270,6 +342,8 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
     struct stance_step_result w;
     stance_status             status = fill(r, which, b, err);
 
+    if (r->at.micro == 0)
+        want_exponents(r);
     if (status == STANCE_OK)
         status = stance_step_micro(r->step, which, weight, err);
     if (status != STANCE_OK)
@@ -279,12 +353,14 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
     r->sum.samples += b->count;
     r->at.batch++;
     r->at.micro++;
+    mark_bad(r);
     if (!last) {
         r->sum.time += now() - start;
         return STANCE_OK;
     }
     lr     = rate(r);
     status = stance_step_apply(r->step, lr, &w, err);
+    mark_bad(r);
     r->at.iteration++;
     r->at.micro = 0;
     r->sum.time += now() - start;
@@ -294,6 +370,7 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
         r->sum.grad_norm += w.grad_norm;
         r->sum.finite++;
     }
+    tell_findings(r, w.skipped, status == STANCE_OK);
     report(r, lr, &w);
     return status;
 }
@@ -383,9 +460,10 @@ static stance_status make_step(struct run *r, struct stance_error *err)
         .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)stance_windows_samples(&r->windows, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
-        .accumulate = r->t->accumulate > 1,
+        .rebuild = stance_setup_rebuild(s), .accumulate = r->t->accumulate > 1,
         .max_skips = r->t->max_consecutive_skips == INT64_MIN ? stance_scaler_skip_limit(s->scaler)
                                                               : r->t->max_consecutive_skips,
+        .debug_overflow = debugs(r),
     };
 
     stance_setup_window(s, &o);
@@ -526,8 +604,19 @@ static stance_status prepare(struct run *r, struct stance_error *err)
     if (status == STANCE_OK)
         status = open_loggers(r, err);
     if (status == STANCE_OK)
+        stance_look_log_open(&r->look, r->folder.start);
+    if (status == STANCE_OK)
         warn_of_schedule(r);
     return status == STANCE_OK ? first_weights(r, err) : status;
+}
+
+/* After the loggers have closed their files. A run is none the worse for lack of its page. */
+static void write_page(const struct run *r)
+{
+    struct stance_error err = STANCE_ERROR_INIT;
+
+    if (r->started > 0 && stance_report_of(r->folder.work, r->folder.start, &err) != STANCE_OK)
+        STANCE_LOG(STANCE_LOG_WARN, "no report: %s", err.text);
 }
 
 stance_status stance_train(struct stance_setup *setup, const struct stance_train_options *o,
@@ -560,6 +649,8 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
             r.loggers[i].ops->close(r.loggers[i].state);
         stance_free(r.loggers[i].state);
     }
+    stance_look_log_close(&r.look);
+    write_page(&r);
     stance_evaluation_free(r.evaluation);
     stance_loader_free(r.loader);
     stance_step_free(r.step);

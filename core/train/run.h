@@ -11,6 +11,7 @@ struct stance_train_options {
     bool        resume;      /**< go on from resume_from, or from the newest checkpoint of the work folder */
     const char *resume_from; /**< may be NULL */
     const char *load;        /**< weights to start from; NULL: the recipe's init */
+    bool        debug_overflow; /**< as the recipe's key; beside it, so that checkpoints are the same */
     bool        quiet;
     /** Set by a signal handler: the run writes a checkpoint and ends. May be NULL. */
     const volatile int *stop;

@@ -133,13 +133,15 @@ static stance_status open_task(struct stance_setup *s, struct stance_error *err)
     return status;
 }
 
-/* Passes that do not exist yet are refused, not ignored: who asks for less memory needs it. */
-static stance_status check_memory(const struct stance_recipe *r, struct stance_error *err)
+enum stance_rebuild stance_setup_rebuild(const struct stance_setup *s)
 {
-    if (r->memory.recompute == STANCE_RECOMPUTE_NONE)
-        return STANCE_OK;
-    return stance_config_fail(err, STANCE_ERR_UNSUPPORTED, stance_config_get(r->tree->root, "memory.recompute"),
-                              "memory.recompute: this version of stance keeps all activations; only none is there");
+    static const enum stance_rebuild of_word[] = {
+        [STANCE_RECOMPUTE_NONE]  = STANCE_REBUILD_NONE,
+        [STANCE_RECOMPUTE_NORM]  = STANCE_REBUILD_NORM,
+        [STANCE_RECOMPUTE_BLOCK] = STANCE_REBUILD_BLOCK,
+    };
+
+    return of_word[s->recipe->memory.recompute];
 }
 
 stance_status stance_setup_make(struct stance_registry *registry, const char *recipe,
@@ -160,9 +162,7 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
     s->schedule  = instance_of(&s->recipe->schedule);
     s->average   = (struct stance_ema){ s->recipe->ema.decay, s->recipe->ema.tau,
                                         (enum stance_ema_warmup)s->recipe->ema.warmup };
-    if (parts & STANCE_SETUP_BACKWARD)
-        status = check_memory(s->recipe, err);
-    if (status == STANCE_OK && (parts & STANCE_SETUP_DEVICE))
+    if (parts & STANCE_SETUP_DEVICE)
         status = open_device(s, parts, err);
     if (status == STANCE_OK && (parts & STANCE_SETUP_BACKWARD))
         status = stance_scaler_new(s->recipe->scaler.plugin, s->recipe->scaler.config, &s->scaler, err);
@@ -182,6 +182,7 @@ void stance_setup_window(const struct stance_setup *s, struct stance_step_option
     o->clip           = t->clip_grad_norm > 0 ? t->clip_grad_norm : 0; /* NaN: none */
     o->clip_inf       = t->clip_norm_type == STANCE_CLIP_NORM_INF;
     o->clip_value     = t->clip_grad_value > 0 ? t->clip_grad_value : 0;
+    o->seed           = (uint64_t)t->seed;
     o->average        = isnan(s->average.decay) ? NULL : &s->average;
     o->average_states = s->recipe->ema.statistics == STANCE_EMA_STATISTICS_AVERAGE;
 }

@@ -5,7 +5,7 @@
 #ifndef TRAIN_SETUP_H
 #define TRAIN_SETUP_H
 
-#include "compile/device.h"
+#include "compile/program.h"
 #include "config/recipe.h"
 #include "registry/instance.h"
 #include "step/model.h"
@@ -48,8 +48,11 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
  *  @param keypoints  0: the recipe's, else COCO's 17 */
 stance_status stance_setup_pose(struct stance_setup *s, int32_t keypoints, struct stance_error *err);
 
-/** What `train` asks of a window's end: how gradients are clipped, and the moving average. */
+/** What `train` asks of a window's end: how gradients are clipped, the moving average, the seed. */
 void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o);
+
+/** What memory.recompute of the recipe asks for. */
+enum stance_rebuild stance_setup_rebuild(const struct stance_setup *s);
 
 /** Accepts a zeroed struct. */
 void stance_setup_clear(struct stance_setup *s);

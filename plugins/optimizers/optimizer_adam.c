@@ -2,87 +2,29 @@
  *
  * Adam (Kingma and Ba, ICLR 2015) as PyTorch computes it: weight decay is part of the gradient, eps
  * is added after the bias correction of the second moment. */
-#include "optimizers.h"
+#include "adam.h"
 
-static const struct stance_param params[] = {
-    STANCE_PARAM_F64(struct stance_adam, lr, "1e-3", 0, 1000, "1",
-                     "learning rate before the schedule"),
-    STANCE_PARAM_LIST_F64(struct stance_adam, betas, "[0.9, 0.999]", 0, 0.9999999, "1",
-                          "decay rates of the first and the second moment"),
-    STANCE_PARAM_F64(struct stance_adam, eps, "1e-8", 1e-30, 1, "1", "added to the denominator"),
-    STANCE_PARAM_F64(struct stance_adam, weight_decay, "0", 0, 1000, "1",
-                     "L2 penalty, added to the gradient"),
-    STANCE_PARAM_END
-};
+ADAM_PARAMS("0", "L2 penalty, added to the gradient");
 
 static stance_status shape(const void *attr, const struct stance_shape *in, int n_in,
                            struct stance_shape *out, enum stance_type *out_type, int n_out,
                            struct stance_error *err)
 {
-    const struct stance_adam *c = (const struct stance_adam *)attr;
-
-    if (c->betas.n != 2)
-        return STANCE_FAIL(err, STANCE_ERR_INVAL,
-                           "optimizer 'adam': betas: %d numbers instead of 2", c->betas.n);
-    return optimizer_shape("optimizer 'adam'", 2, in, n_in, out, out_type, n_out, err);
+    return adam_shape("optimizer 'adam'", attr, in, n_in, out, out_type, n_out, err);
 }
 
 static stance_status reference(const struct stance_call *call)
 {
-    const struct stance_adam   *c  = (const struct stance_adam *)call->attr;
-    const struct stance_update *u  = (const struct stance_update *)call->in[1].data;
-    double                      b1 = c->betas.v[0], b2 = c->betas.v[1], t = (double)u->applied + 1;
-    double                      step = u->rate / (1 - pow(b1, t)), root = sqrt(1 - pow(b2, t));
-    int64_t                     n    = stance_elements(&call->in[2].shape);
-
-    if (!optimizer_wide(call, 2))
-        return STANCE_ERR_UNSUPPORTED;
-    if (u->skip)
-        return STANCE_OK;
-    for (int64_t i = 0; i < n; i++) {
-        double p = optimizer_get(&call->in[2], i);
-        double g = optimizer_get(&call->in[0], i) * u->factor + c->weight_decay * p;
-        double m = optimizer_get(&call->in[3], i), v = optimizer_get(&call->in[4], i);
-
-        m += (1 - b1) * (g - m);
-        v = b2 * v + (1 - b2) * g * g;
-        optimizer_put(&call->out[0], i, p - step * (m / (sqrt(v) / root + c->eps)));
-        optimizer_put(&call->out[1], i, m);
-        optimizer_put(&call->out[2], i, v);
-    }
-    return STANCE_OK;
+    return adam_reference(call, false);
 }
 
-static double base_rate(const void *config)
-{
-    return ((const struct stance_adam *)config)->lr;
-}
-
-static const char *const slot_names[] = { "exp_avg", "exp_avg_sq" };
-
-static const struct stance_op_ops update = {
-    .size       = sizeof update,
-    .attr_size  = sizeof(struct stance_adam),
-    .attrs      = params,
-    .type_class = STANCE_CLASS_WIDE,
-    .flags      = STANCE_OP_STATE,
-    .shape      = shape,
-    .reference  = reference,
-};
-
-static const struct stance_optimizer_ops ops = {
-    .size       = sizeof ops,
-    .slots      = 2,
-    .slot_names = slot_names,
-    .base_rate  = base_rate,
-    .update     = &update,
-};
+ADAM_OPS;
 
 STANCE_PLUGIN(optimizer, adam) = {
     STANCE_PLUGIN_HEAD,
     .kind          = STANCE_KIND_OPTIMIZER,
     .name          = "adam",
-    .version       = "1.0",
+    .version       = "1.1",
     .license       = "Apache-2.0",
     .source        = "Kingma and Ba, Adam: A Method for Stochastic Optimization, ICLR 2015",
     .summary       = "Adam with bias correction; weight decay as an L2 penalty",

@@ -6,6 +6,8 @@
  * learning", ICML 2013, multiply the rate in earlier). */
 #include "optimizers.h"
 
+static const char *const masters[] = STANCE_MASTER_WORDS;
+
 static const struct stance_param params[] = {
     STANCE_PARAM_F64(struct stance_sgd, lr, "1e-3", 0, 1000, "1",
                      "learning rate before the schedule"),
@@ -17,8 +19,14 @@ static const struct stance_param params[] = {
                      "L2 penalty, added to the gradient"),
     STANCE_PARAM_BOOL(struct stance_sgd, nesterov, "false",
                       "look ahead along the buffer; needs momentum, no dampening"),
+    STANCE_PARAM_ENUM(struct stance_sgd, master, "fp32", masters, OPTIMIZER_MASTER_DOC),
     STANCE_PARAM_END
 };
+
+static int32_t slots_used(const void *config)
+{
+    return optimizer_slots(1, ((const struct stance_sgd *)config)->master);
+}
 
 static stance_status shape(const void *attr, const struct stance_shape *in, int n_in,
                            struct stance_shape *out, enum stance_type *out_type, int n_out,
@@ -30,7 +38,7 @@ static stance_status shape(const void *attr, const struct stance_shape *in, int 
         return STANCE_FAIL(
             err, STANCE_ERR_INVAL,
             "optimizer 'sgd': nesterov: needs a momentum above 0 and a dampening of 0");
-    return optimizer_shape("optimizer 'sgd'", 1, in, n_in, out, out_type, n_out, err);
+    return optimizer_shape("optimizer 'sgd'", slots_used(c), in, n_in, out, out_type, n_out, err);
 }
 
 static stance_status reference(const struct stance_call *call)
@@ -40,7 +48,7 @@ static stance_status reference(const struct stance_call *call)
     double                      take = u->applied == 0 ? 1 : 1 - c->dampening;
     int64_t                     n    = stance_elements(&call->in[2].shape);
 
-    if (!optimizer_wide(call, 1))
+    if (!optimizer_wide(call, slots_used(c)))
         return STANCE_ERR_UNSUPPORTED;
     if (u->skip)
         return STANCE_OK;
@@ -54,7 +62,7 @@ static stance_status reference(const struct stance_call *call)
             optimizer_put(&call->out[1], i, m);
             d = c->nesterov ? d + c->momentum * m : m;
         }
-        optimizer_put(&call->out[0], i, p - u->rate * d);
+        optimizer_put_master(call, c->master, 1, i, p - u->rate * d);
     }
     return STANCE_OK;
 }
@@ -64,7 +72,7 @@ static double base_rate(const void *config)
     return ((const struct stance_sgd *)config)->lr;
 }
 
-static const char *const slot_names[] = { "momentum_buffer" };
+static const char *const slot_names[] = { "momentum_buffer", "compensation" };
 
 static const struct stance_op_ops update = {
     .size       = sizeof update,
@@ -78,17 +86,18 @@ static const struct stance_op_ops update = {
 
 static const struct stance_optimizer_ops ops = {
     .size       = sizeof ops,
-    .slots      = 1,
+    .slots      = 2,
     .slot_names = slot_names,
     .base_rate  = base_rate,
     .update     = &update,
+    .slots_used = slots_used,
 };
 
 STANCE_PLUGIN(optimizer, sgd) = {
     STANCE_PLUGIN_HEAD,
     .kind          = STANCE_KIND_OPTIMIZER,
     .name          = "sgd",
-    .version       = "1.0",
+    .version       = "1.1",
     .license       = "Apache-2.0",
     .source        = "Polyak 1964; Nesterov 1983; as in PyTorch's torch.optim.SGD",
     .summary       = "stochastic gradient descent, with momentum on request",

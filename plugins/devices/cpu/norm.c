@@ -3,7 +3,8 @@
  * "norm_sum", and plain batch normalisation as its simplest case: statistics of each normalised operand,
  * then one pass that reads every operand once and writes y and the mask. No normalised or upsampled tensor
  * is ever stored. Sums are taken in binary32 within a unit and joined in binary64 in the order of the
- * units, so they do not depend on the number of threads. */
+ * units, so they do not depend on the number of threads. The second pass goes by mean and inv_std as they
+ * are stored, so that "norm_sum_given", which has them from there, writes the same bytes. */
 #include "cpu.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@ struct norm {
     struct stance_norm_sum attr;
     int                    typed, channels, padded;
     int                    mask, states; /**< results: the mask's, or -1; the first new_mean's */
+    bool                   given;        /**< operands 3 and 4 are mean and inv_std */
     struct cpu_grid        y, z[CPU_NORM_MAX];
     size_t                 a_at, partial_at, workspace; /**< a[k][padded] and b[padded]; sums of each unit */
 };
@@ -29,6 +31,11 @@ static bool shrunk(const struct stance_shape *z, const struct stance_shape *y, i
 {
     return z->rank == 4 && z->dim[0] == y->dim[0] && z->dim[1] == y->dim[1] && z->dim[2] * factor == y->dim[2]
            && z->dim[3] * factor == y->dim[3];
+}
+
+static bool without_statistics(const struct norm *n)
+{
+    return n->given || n->attr.inference;
 }
 
 static bool plan(const struct cpu *cpu, const struct stance_request *q, struct norm *n)
@@ -65,7 +72,12 @@ static bool plan(const struct cpu *cpu, const struct stance_request *q, struct n
             return false;
     }
     n->mask = -1;
-    if (a->inference) {
+    if (n->given) {
+        if (q->n_out > 2)
+            return false;
+        if (q->n_out == 2 && q->out[1].shape.rank >= 0)
+            n->mask = 1;
+    } else if (a->inference) {
         if (q->n_out != 1)
             return false;
     } else {
@@ -80,26 +92,27 @@ static bool plan(const struct cpu *cpu, const struct stance_request *q, struct n
     }
     n->a_at       = 0;
     n->partial_at = (size_t)(a->n_norm + 1) * (size_t)n->padded * sizeof(float);
-    n->workspace  = n->partial_at + (a->inference ? 0 : (size_t)(units * PARTIAL * cpu->lanes) * sizeof(float));
+    n->workspace  = n->partial_at + (without_statistics(n) ? 0 : (size_t)(units * PARTIAL * cpu->lanes) * sizeof(float));
     return true;
 }
 
-static void read_attr(const struct stance_request *q, struct stance_norm_sum *a)
+static void read_attr(const struct stance_request *q, struct norm *n)
 {
     const struct stance_batch_norm *b = q->attr;
 
-    if (strcmp(q->op, "norm_sum") == 0)
-        *a = *(const struct stance_norm_sum *)q->attr;
+    n->given = strcmp(q->op, "norm_sum_given") == 0;
+    if (n->given || strcmp(q->op, "norm_sum") == 0)
+        n->attr = *(const struct stance_norm_sum *)q->attr;
     else
-        *a = (struct stance_norm_sum){ .n_norm = 1, .factor = { 1 }, .eps = b->eps, .momentum = b->momentum,
-                                       .inference = strcmp(q->op, "batch_norm_inference") == 0 };
+        n->attr = (struct stance_norm_sum){ .n_norm = 1, .factor = { 1 }, .eps = b->eps, .momentum = b->momentum,
+                                            .inference = strcmp(q->op, "batch_norm_inference") == 0 };
 }
 
 static bool offer(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
     struct norm n = { .typed = 0 };
 
-    read_attr(q, &n.attr);
+    read_attr(q, &n);
     if (!plan(cpu, q, &n))
         return false;
     if (n.mask >= 0)
@@ -120,7 +133,7 @@ static stance_status prepare(struct cpu *cpu, const struct stance_request *q, st
 
     if (n == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "kernel of '%s'", q->op);
-    read_attr(q, &n->attr);
+    read_attr(q, n);
     if (!plan(cpu, q, n) || (n->mask >= 0 && q->out[n->mask].layout != CPU_MASK)) {
         stance_free(n);
         return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "%s: operands are not in the forms that device 'cpu' offered",
@@ -181,18 +194,17 @@ static void finish(const struct work *w)
     const struct stance_tensor *in = &w->call->in[5 * w->k];
     const struct cpu_grid      *g  = &n->z[w->k];
     double        m = (double)(g->images * g->height * g->width), momentum = n->attr.momentum;
-    const float  *weight = in[1].data, *bias = in[2].data, *old_mean = in[3].data, *old_variance = in[4].data;
+    const float  *weight = in[1].data, *bias = in[2].data;
+    const float  *old_mean = in[3].data, *old_variance = in[4].data; /* given: mean and inv_std */
     float        *a = w->a + (size_t)w->k * (size_t)n->padded;
 
     for (int c = 0; c < n->channels; c++) {
         double mean = old_mean[c], variance = old_variance[c], inv;
 
-        if (!n->attr.inference)
+        if (!without_statistics(n))
             join(w, c, &mean, &variance);
-        inv  = 1 / sqrt(variance + n->attr.eps);
-        a[c] = (float)(weight[c] * inv);
-        w->b[c] += (float)(bias[c] - mean * weight[c] * inv);
-        if (!n->attr.inference) {
+        inv = n->given ? (double)old_variance[c] : 1 / sqrt(variance + n->attr.eps);
+        if (!without_statistics(n)) {
             const struct stance_tensor *out = &w->call->out[n->states + 4 * w->k];
             double wide   = m > 1 ? variance * (m / (m - 1)) : variance;
             bool   finite = isfinite((float)mean) && isfinite((float)wide);
@@ -200,9 +212,11 @@ static void finish(const struct work *w)
             ((float *)out[0].data)[c] = finite ? (float)((1 - momentum) * old_mean[c] + momentum * mean) : old_mean[c];
             ((float *)out[1].data)[c] = finite ? (float)((1 - momentum) * old_variance[c] + momentum * wide)
                                                : old_variance[c];
-            ((float *)out[2].data)[c] = (float)mean;
-            ((float *)out[3].data)[c] = (float)inv;
+            mean = ((float *)out[2].data)[c] = (float)mean;
+            inv  = ((float *)out[3].data)[c] = (float)inv;
         }
+        a[c] = (float)(weight[c] * inv);
+        w->b[c] += (float)(bias[c] - mean * weight[c] * inv);
     }
 }
 
@@ -241,7 +255,7 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
     w.partial = (float *)(workspace + n->partial_at);
     memset(w.a, 0, (size_t)(n->attr.n_norm + 1) * (size_t)n->padded * sizeof *w.a);
     for (w.k = 0; w.k < n->attr.n_norm; w.k++) {
-        if (!n->attr.inference)
+        if (!without_statistics(n))
             stance_cpu_parallel(cpu, stance_cpu_units(&n->z[w.k]), stats_unit, &w);
         finish(&w);
     }
@@ -250,7 +264,9 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
 }
 
 static const struct cpu_op norm_sum             = { "norm_sum", offer, prepare, launch, NULL };
+static const struct cpu_op norm_sum_given       = { "norm_sum_given", offer, prepare, launch, NULL };
 static const struct cpu_op batch_norm           = { "batch_norm", offer, prepare, launch, NULL };
 static const struct cpu_op batch_norm_inference = { "batch_norm_inference", offer, prepare, launch, NULL };
 
-const struct cpu_op *const stance_cpu_norm_ops[] = { &norm_sum, &batch_norm, &batch_norm_inference, NULL };
+const struct cpu_op *const stance_cpu_norm_ops[] = { &norm_sum, &norm_sum_given, &batch_norm, &batch_norm_inference,
+                                                        NULL };

@@ -254,17 +254,20 @@ static bool update_operands(const struct stance_request *q, int slots)
 
 static bool offer_adam(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
+    const struct stance_adam *a = q->attr;
+
     (void)cpu;
     (void)o;
-    return q->ops->attr_size == sizeof(struct stance_adam) && ((const struct stance_adam *)q->attr)->betas.n == 2
-           && update_operands(q, 2);
+    return q->ops->attr_size == sizeof *a && a->betas.n == 2 && update_operands(q, optimizer_slots(2, a->master));
 }
 
 static bool offer_sgd(struct cpu *cpu, const struct stance_request *q, struct stance_offer *o)
 {
+    const struct stance_sgd *a = q->attr;
+
     (void)cpu;
     (void)o;
-    return q->ops->attr_size == sizeof(struct stance_sgd) && update_operands(q, 1);
+    return q->ops->attr_size == sizeof *a && update_operands(q, optimizer_slots(1, a->master));
 }
 
 struct update {
@@ -273,23 +276,75 @@ struct update {
     struct cpu_adam           adam;
     struct cpu_sgd            sgd;
     bool                      is_sgd;
+    int                       master; /* enum stance_master */
     int64_t                   n;
 };
+
+static void run_rule(const struct update *u, const float *g, const float *const *in, float *const *out, int64_t n)
+{
+    if (u->is_sgd)
+        u->cpu->pass->sgd(&u->sgd, g, in, out, n);
+    else
+        u->cpu->pass->adam(&u->adam, g, in, out, n);
+}
+
+/* p[i]: masters as the rule has left them, from element @p first of the flat array on. */
+static void round_stochastically(const struct stance_update *u, uint64_t first, float *p, int64_t n)
+{
+    uint16_t bits[8];
+
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 8 == 0) /* first is a multiple of 8 */
+            rounding_bits(u->seed, u->applied, (first + (uint64_t)i) / 8, bits);
+        p[i] = rounding_cut(p[i], bits[i % 8]);
+    }
+}
+
+enum { PIECE = 1024 };
+
+/* In pieces, as the rule must not write over the old masters yet. */
+static void run_compensated(const struct update *u, const float *g, const float **in, float **out, int64_t n)
+{
+    int   last = u->is_sgd ? 2 : 3; /* the compensation */
+    float to[PIECE];
+
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t      m = n - at < PIECE ? n - at : PIECE;
+        const float *from[3];
+        float       *into[3] = { to };
+
+        for (int j = 0; j < last; j++) {
+            from[j] = in[j] + at;
+            if (j > 0)
+                into[j] = out[j] + at;
+        }
+        run_rule(u, g + at, from, into, m);
+        for (int64_t i = at; i < at + m; i++) {
+            float c = in[last][i];
+
+            out[0][i]    = rounding_kahan((double)in[0][i], (double)to[i - at], &c);
+            out[last][i] = c;
+        }
+    }
+}
 
 static void update_unit(void *ctx, int64_t i)
 {
     struct update *u = ctx;
-    const float   *g = (const float *)u->call->in[0].data + i * RUN, *in[3];
-    float         *out[3];
+    const float   *g = (const float *)u->call->in[0].data + i * RUN, *in[4];
+    float         *out[4];
+    int64_t        n = run_length(u->n, i);
 
     for (int j = 0; j < u->call->n_out; j++) {
         in[j]  = (const float *)u->call->in[2 + j].data + i * RUN;
         out[j] = (float *)u->call->out[j].data + i * RUN;
     }
-    if (u->is_sgd)
-        u->cpu->pass->sgd(&u->sgd, g, in, out, run_length(u->n, i));
+    if (u->master == STANCE_MASTER_BF16_KAHAN)
+        run_compensated(u, g, in, out, n);
     else
-        u->cpu->pass->adam(&u->adam, g, in, out, run_length(u->n, i));
+        run_rule(u, g, in, out, n);
+    if (u->master == STANCE_MASTER_BF16_STOCHASTIC)
+        round_stochastically(u->call->in[1].data, (uint64_t)(i * RUN), out[0], n);
 }
 
 static stance_status run_update(struct update *u)
@@ -310,7 +365,7 @@ static stance_status adam(struct cpu *cpu, const struct stance_call *call, bool 
     const struct stance_adam   *a = call->attr;
     const struct stance_update *s = call->in[1].data;
     double                      b1 = a->betas.v[0], b2 = a->betas.v[1], t = (double)s->applied + 1;
-    struct update               u = { .cpu = cpu, .call = call };
+    struct update               u = { .cpu = cpu, .call = call, .master = a->master };
 
     u.adam = (struct cpu_adam){
         .factor = (float)s->factor, .l2 = decoupled ? 0 : (float)a->weight_decay,
@@ -337,7 +392,7 @@ static stance_status launch_sgd(struct cpu *cpu, struct cpu_kernel *kernel, cons
 {
     const struct stance_sgd    *a = call->attr;
     const struct stance_update *s = call->in[1].data;
-    struct update               u = { .cpu = cpu, .call = call, .is_sgd = true };
+    struct update               u = { .cpu = cpu, .call = call, .is_sgd = true, .master = a->master };
 
     (void)kernel;
     u.sgd = (struct cpu_sgd){ (float)s->factor, (float)a->weight_decay, (float)a->momentum,
