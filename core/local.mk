@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 lib_LTLIBRARIES += libstance.la
 stanceincludedir = $(includedir)/stance
-stanceinclude_HEADERS = core/stance/alloc.h core/stance/common.h core/stance/dataset.h \
+stanceinclude_HEADERS = core/stance/alloc.h core/stance/comm.h core/stance/common.h core/stance/dataset.h \
 	core/stance/device.h core/stance/error.h core/stance/graph.h core/stance/log.h \
 	core/stance/logger.h core/stance/ops.h core/stance/param.h core/stance/plugin.h \
 	core/stance/pose.h core/stance/registry.h core/stance/schedule.h core/stance/task.h

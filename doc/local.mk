@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += doc/mixed-precision.md
+EXTRA_DIST += doc/mixed-precision.md doc/scaling.md
 EXTRA_DIST += doc/manual
 include doc/pages.mk
 

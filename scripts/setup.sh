@@ -4,6 +4,8 @@
 
 packages_build="build-essential autoconf automake libtool libltdl-dev autoconf-archive pkg-config libyaml-dev
 libjansson-dev libturbojpeg0-dev libpng-dev libzip-dev uthash-dev librandom123-dev libcairo2-dev"
+# The tests besides: several processes by Open MPI, and by Slurm in front of it.
+packages_check="check openmpi-bin libopenmpi-dev slurm-wlm munge"
 # oneDNN is built for these; elsewhere the reference device does the work.
 case $(dpkg --print-architecture 2>/dev/null || true) in
 amd64 | arm64 | ppc64el | s390x) packages_build="$packages_build libdnnl-dev" ;;

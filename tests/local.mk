@@ -8,7 +8,7 @@ TEST_LIBS = libstance.la $(CHECK_LIBS)
 AM_TESTS_ENVIRONMENT = OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}"; export OMP_NUM_THREADS; \
 	ASAN_OPTIONS="$${ASAN_OPTIONS:-detect_leaks=0}"; export ASAN_OPTIONS; \
 	STANCE_SANITIZED=$(enable_sanitizers); export STANCE_SANITIZED; STANCE_SHARED_PLUGINS=$(enable_shared); export STANCE_SHARED_PLUGINS; \
-	STANCE_PLUGIN_PATH=$(abs_builddir)/backbones:$(abs_builddir)/heads:$(abs_builddir)/losses:$(abs_builddir)/scalers:$(abs_builddir)/plugins/devices:$(abs_builddir)/plugins/ops:$(abs_builddir)/plugins/optimizers:$(abs_builddir)/plugins/schedules:$(abs_builddir)/plugins/datasets:$(abs_builddir)/plugins/tasks:$(abs_builddir)/plugins/loggers:$(abs_builddir)/tests; export STANCE_PLUGIN_PATH; \
+	STANCE_PLUGIN_PATH=$(abs_builddir)/backbones:$(abs_builddir)/heads:$(abs_builddir)/losses:$(abs_builddir)/scalers:$(abs_builddir)/plugins/devices:$(abs_builddir)/plugins/ops:$(abs_builddir)/plugins/optimizers:$(abs_builddir)/plugins/schedules:$(abs_builddir)/plugins/datasets:$(abs_builddir)/plugins/tasks:$(abs_builddir)/plugins/loggers:$(abs_builddir)/plugins/comms:$(abs_builddir)/tests; export STANCE_PLUGIN_PATH; \
 	STANCE_SHARED="$${STANCE_SHARED:-$(abs_top_srcdir)/../shared}"; export STANCE_SHARED; \
 	STANCE_PROGRAM=$(abs_builddir)/stance; export STANCE_PROGRAM; \
 	STANCE_SRCDIR=$(abs_top_srcdir); export STANCE_SRCDIR; \
@@ -45,3 +45,4 @@ include tests/mp.mk
 include tests/mem.mk
 include tests/diag.mk
 include tests/docs.mk
+include tests/comm.mk

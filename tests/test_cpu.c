@@ -668,7 +668,7 @@ struct norm_judge { double *y, *state[4][4]; };
 
 static void judge_norm(const struct norm_case *k, struct value *in, struct norm_judge *j)
 {
-    struct stance_batch_norm a = { 1e-5, 0.1 };
+    struct stance_batch_norm a = { .eps = 1e-5, .momentum = 0.1 };
     struct stance_shape      y = SHAPE(k->n, k->c, k->h, k->w);
     int64_t                  n = stance_elements(&y);
 
@@ -761,7 +761,7 @@ static void check_norm_grad(const struct norm_case *k, struct value *in, const s
     for (int t = 0; t < k->n_norm; t++) {
         int                      f = k->factor[t];
         struct stance_upsample   u = { { f, f }, 0 };
-        struct stance_batch_norm a = { 1e-5, 0.1 };
+        struct stance_batch_norm a = { .eps = 1e-5, .momentum = 0.1 };
         struct stance_tensor     operands[5], out[3], gt = ops_tensor(STANCE_TYPE_F64, y);
         struct stance_call call = { .size = sizeof call, .attr = &u, .in = &gt, .out = operands, .n_in = 1, .n_out = 1 };
         struct stance_tensor magnitude = ops_tensor(STANCE_TYPE_F64, in[5 * t].judge.shape);

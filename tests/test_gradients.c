@@ -22,7 +22,7 @@ static void check_difference(const char *what, int operand, int64_t element, dou
     &(const struct stance_conv_transpose2d){ { s0, s1 }, { p0, p1 }, { o0, o1 }, g, { kh, kw } }
 #define POOL(kh, kw, s0, s1, p0, p1, h, w) \
     &(const struct stance_pool){ { kh, kw }, { s0, s1 }, { p0, p1 }, { h, w } }
-#define NORM    &(const struct stance_batch_norm){ 1e-3, 0.1 }
+#define NORM    &(const struct stance_batch_norm){ .eps = 1e-3, .momentum = 0.1 }
 #define UP(a, b, bilinear) &(const struct stance_upsample){ { a, b }, bilinear }
 #define S(...)  { .rank = (int32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .dim = { __VA_ARGS__ } }
 
@@ -249,8 +249,8 @@ static const struct node {
     { "conv2d", ATTR(stance_conv2d, { 2, 1 }, { 0, 2 }, { 1, 2 }, 2, { 0, 0 }, { 0, 0 }), 2, 1, 0, { X4(1, 4, 5, 4), X4(2, 2, 2, 3) } },
     { "conv_transpose2d", ATTR(stance_conv_transpose2d, { 2, 2 }, { 1, 1 }, { 0, 1 }, 0, { 0, 0 }), 3, 1, 0, { X4(2, 2, 2, 3), X4(2, 3, 3, 4), S(3) } },
     { "conv_transpose2d", ATTR(stance_conv_transpose2d, { 1, 2 }, { 0, 0 }, { 0, 0 }, 2, { 2, 2 }), 2, 1, 0, { X4(1, 4, 2, 3), X4(4, 1, 2, 2) } },
-    { "batch_norm", ATTR(stance_batch_norm, 1e-3, 0.1), 5, 5, 0x18, { X4(3, 2, 2, 2), S(2), S(2), S(2), S(2) } },
-    { "batch_norm_inference", ATTR(stance_batch_norm, 1e-3, 0.1), 5, 1, 0x18, { X4(3, 2, 2, 2), S(2), S(2), S(2), S(2) } },
+    { "batch_norm", ATTR(stance_batch_norm, .eps = 1e-3, .momentum = 0.1), 5, 5, 0x18, { X4(3, 2, 2, 2), S(2), S(2), S(2), S(2) } },
+    { "batch_norm_inference", ATTR(stance_batch_norm, .eps = 1e-3, .momentum = 0.1), 5, 1, 0x18, { X4(3, 2, 2, 2), S(2), S(2), S(2), S(2) } },
     { "relu", NULL, 0, 1, 1, 0, { X4(2, 3, 2, 2) } },
     { "add", NULL, 0, 3, 1, 2, { S(2, 3), S(2, 3), S(2, 3) } },
     { "mul", NULL, 0, 2, 1, 0, { S(2, 3), S(2, 3) } },
@@ -407,7 +407,7 @@ START_TEST(undefined_gradients_are_refused)
         in[i] = stance_weight(b, names[i], i < 3 ? STANCE_ROLE_PARAM : STANCE_ROLE_STATE, STANCE_TYPE_F32,
                               i == 0 ? s : c, init);
     }
-    stance_node(b, "batch_norm", &(struct stance_batch_norm){ 1e-5, 0.1 }, sizeof(struct stance_batch_norm), in, 5, out, 5);
+    stance_node(b, "batch_norm", &(struct stance_batch_norm){ .eps = 1e-5, .momentum = 0.1 }, sizeof(struct stance_batch_norm), in, 5, out, 5);
     ck_assert_int_eq(stance_graph_backward(g, to_scalar(b, out[3], "dy"), &err), STANCE_ERR_UNSUPPORTED);
     ck_assert_msg(strstr(err.text, "no gradient flows through its statistics") != NULL, "%s", err.text);
     stance_graph_free(g);

@@ -177,7 +177,19 @@ START_TEST(ranks)
     struct stance_error err                     = STANCE_ERROR_INIT;
     int                 seen[2][SAMPLES]        = { { 0 } }, total[2] = { 0 };
     struct fake        *f                       = fake_new(SAMPLES);
+    int64_t             whole[32];
+    float               value[32];
 
+    /* One process with three times the batch size. */
+    {
+        struct stance_loader_options o = options_of(f, 0, true);
+        struct stance_loader        *l;
+
+        o.batch_size = 12;
+        ck_assert_msg(stance_loader_new(&o, &l, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_int_eq(run(l, 5, 0, whole, value), SAMPLES);
+        stance_loader_free(l);
+    }
     for (int training = 0; training < 2; training++)
         for (int rank = 0; rank < 3; rank++) {
             struct stance_loader_options o = options_of(f, 2, training);
@@ -191,18 +203,63 @@ START_TEST(ranks)
             ck_assert_msg(stance_loader_new(&o, &l, &err) == STANCE_OK, "%s", err.text);
             n = run(l, 5, 0, index, values);
             ck_assert_int_eq(n, stance_loader_samples(l));
-            if (training)
-                ck_assert_int_eq(n, 8); /* ceil(23 / 3) */
+            if (training) { /* batches of 12 and of 11, the latter as 4, 4, 3 */
+                ck_assert_int_eq(n, rank == 2 ? 7 : 8);
+                ck_assert_int_eq(stance_loader_count(l, 0), 4);
+                ck_assert_int_eq(stance_loader_count(l, 1), rank == 2 ? 3 : 4);
+                ck_assert_mem_eq(index, whole + 4 * rank, 4 * sizeof *index);
+                ck_assert_mem_eq(index + 4, whole + 12 + 4 * rank, (size_t)(n - 4) * sizeof *index);
+                ck_assert_mem_eq(values, value + 4 * rank, 4 * sizeof *values);
+            }
             for (int i = 0; i < n; i++) {
                 seen[training][index[i]]++;
                 ck_assert(training || i == 0 || index[i] == index[i - 1] + 1);
             }
+            if (!training) /* six batches, the last of 3: two for each */
+                ck_assert(n == (rank == 2 ? 7 : 8) && index[0] == 8 * rank);
             total[training] += n;
             stance_loader_free(l);
         }
-    ck_assert(total[0] == SAMPLES && total[1] == 24);
+    ck_assert(total[0] == SAMPLES && total[1] == SAMPLES);
     for (int i = 0; i < SAMPLES; i++)
-        ck_assert(seen[0][i] == 1 && (seen[1][i] == 1 || seen[1][i] == 2));
+        ck_assert(seen[0][i] == 1 && seen[1][i] == 1);
+    free(f);
+}
+END_TEST
+
+/* Fewer samples in the last batch than ranks: some have none in it, and the epoch goes on. */
+START_TEST(empty_share)
+{
+    struct stance_error err  = STANCE_ERROR_INIT;
+    struct fake        *f    = fake_new(SAMPLES);
+    int                 seen[SAMPLES] = { 0 }, empty = 0;
+
+    for (int rank = 0; rank < 5; rank++) {
+        struct stance_loader_options o = options_of(f, _i, true);
+        struct stance_loader        *l;
+
+        o.rank  = rank;
+        o.world = 5;
+        ck_assert_msg(stance_loader_new(&o, &l, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_int_eq(stance_loader_batches(l), 2);
+        for (int64_t epoch = 0; epoch < 2; epoch++) {
+            stance_loader_begin(l, epoch, 0);
+            for (int batch = 0; batch < 2; batch++) {
+                const struct stance_batch *b;
+
+                ck_assert_msg(stance_loader_next(l, &b, &err) == STANCE_OK, "%s", err.text);
+                ck_assert_ptr_nonnull(b);
+                ck_assert(batch == 0 ? b->count == 4 : b->count <= 1 && (rank > 0 || b->count == 1));
+                empty += b->count == 0;
+                for (int32_t i = 0; epoch == 0 && i < b->count; i++)
+                    seen[b->meta[i].index]++;
+            }
+        }
+        stance_loader_free(l);
+    }
+    ck_assert_int_eq(empty, 2 * 2); /* three samples for five, in two epochs */
+    for (int i = 0; i < SAMPLES; i++)
+        ck_assert_int_eq(seen[i], 1);
     free(f);
 }
 END_TEST
@@ -521,6 +578,7 @@ int main(void)
     LTDL_SET_PRELOADED_SYMBOLS();
     tcase_add_test(t, order_does_not_depend_on_workers);
     tcase_add_test(t, ranks);
+    tcase_add_loop_test(t, empty_share, 0, 3);
     tcase_add_loop_test(t, drop_last, 0, 3);
     tcase_add_loop_test(t, bad_sample, 0, 4);
     tcase_add_test(t, ends_in_the_middle);

@@ -260,7 +260,7 @@ END_TEST
 
 /* ---- batch normalisation ---------------------------------------------------------------------- */
 
-static const struct stance_batch_norm norm = { 1e-5, 0.1 };
+static const struct stance_batch_norm norm = { .eps = 1e-5, .momentum = 0.1 };
 
 /* x [n,c] with weight 1, bias 0 and the running statistics given. */
 static void norm_run(struct ops *o, enum stance_type type, int64_t n, int64_t c, const double *x, double mean,
@@ -793,13 +793,13 @@ static const struct refusal {
       { S(1, 2, 9, 8), S(3, 2, 4, 4) } },
     { "conv_transpose2d_grad_weight", DECONV{ .stride = { 2, 2 }, .kernel = { 4, 4 } }, 2, 1, STANCE_ERR_SHAPE,
       "dy is [1,2,9,9], but x [1,3,4,4] and a 4x4 kernel give [1,2,10,10]", { S(1, 2, 9, 9), S(1, 3, 4, 4) } },
-    { "batch_norm", NORM{ 1e-5, 0.1 }, 5, 5, STANCE_ERR_SHAPE, "running_var is [4], it must be [3]",
+    { "batch_norm", NORM{ .eps = 1e-5, .momentum = 0.1 }, 5, 5, STANCE_ERR_SHAPE, "running_var is [4], it must be [3]",
       { S(2, 3, 4, 4), S(3), S(3), S(3), S(4) } },
-    { "batch_norm", NORM{ 0, 0.1 }, 5, 5, STANCE_ERR_RANGE, "eps 0", { S(2, 3, 4, 4), S(3), S(3), S(3), S(3) } },
-    { "batch_norm", NORM{ 1e-5, NAN }, 5, 5, STANCE_ERR_RANGE, "momentum nan", { S(2, 3, 4, 4), S(3), S(3), S(3), S(3) } },
-    { "batch_norm", NORM{ 1e-5, 0.1 }, 5, 5, STANCE_ERR_SHAPE, "2 dimensions or more", { S(3), S(3), S(3), S(3), S(3) } },
-    { "batch_norm", NORM{ 1e-5, 0.1 }, 5, 4, STANCE_ERR_INVAL, "it gives 5", { S(2, 3), S(3), S(3), S(3), S(3) } },
-    { "batch_norm_grad", NORM{ 1e-5, 0.1 }, 5, 3, STANCE_ERR_SHAPE, "dy is [2,3,4], x is [2,3,5]",
+    { "batch_norm", NORM{ .eps = 0, .momentum = 0.1 }, 5, 5, STANCE_ERR_RANGE, "eps 0", { S(2, 3, 4, 4), S(3), S(3), S(3), S(3) } },
+    { "batch_norm", NORM{ .eps = 1e-5, .momentum = NAN }, 5, 5, STANCE_ERR_RANGE, "momentum nan", { S(2, 3, 4, 4), S(3), S(3), S(3), S(3) } },
+    { "batch_norm", NORM{ .eps = 1e-5, .momentum = 0.1 }, 5, 5, STANCE_ERR_SHAPE, "2 dimensions or more", { S(3), S(3), S(3), S(3), S(3) } },
+    { "batch_norm", NORM{ .eps = 1e-5, .momentum = 0.1 }, 5, 4, STANCE_ERR_INVAL, "it gives 5", { S(2, 3), S(3), S(3), S(3), S(3) } },
+    { "batch_norm_grad", NORM{ .eps = 1e-5, .momentum = 0.1 }, 5, 3, STANCE_ERR_SHAPE, "dy is [2,3,4], x is [2,3,5]",
       { S(2, 3, 4), S(2, 3, 5), S(3), S(3), S(3) } },
     { "relu_grad", NULL, 2, 1, STANCE_ERR_SHAPE, "dy is [2,3], y is [3,2]: they must be equal", { S(2, 3), S(3, 2) } },
     { "add", NULL, 3, 1, STANCE_ERR_SHAPE, "operand 0 is [2,3], operand 2 is [2,4]", { S(2, 3), S(2, 3), S(2, 4) } },

@@ -127,7 +127,7 @@ static struct stance_value network(struct stance_builder *b, const char *scope, 
     const struct stance_init       spread = { STANCE_INIT_NORMAL, 0, 0.3F }, one = { STANCE_INIT_CONSTANT, 1, 0 },
                                    zero = { STANCE_INIT_CONSTANT, 0, 0 };
     const struct stance_conv2d     conv = { { 1, 1 }, { 1, 1 }, { 1, 1 }, 1, { 3, 3 }, { 0, 0 } };
-    const struct stance_batch_norm norm = { 1e-5, 0.1 };
+    const struct stance_batch_norm norm = { .eps = 1e-5, .momentum = 0.1 };
     const struct stance_shape      c    = stance_shape1(16);
     struct stance_value            in[5] = { image16(b) }, out[5];
     bool                           frozen = teacher && teacher_kind != SAME_WEIGHTS;

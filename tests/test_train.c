@@ -561,7 +561,6 @@ static const struct { const char *arguments; int status; const char *says; } fai
     { "train r.yaml --resume --load r.yaml", 2, "contradict" },
     { "train r.yaml s.yaml", 2, "unexpected argument" },
     { "train r.yaml --set memory.recompute=all", 2, "recompute" },
-    { "train r.yaml --nproc 2", 3, "--nproc" },
     { "train coco.yaml", 2, "gone.json" },
     { "test r.yaml gone.safetensors", 2, "gone.safetensors" },
     { "test r.yaml", 2, "an argument is missing" },

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "cli/cli.h"
+#include "cli/job.h"
 #include "cli/json.h"
 #include "cli/run.h"
 #include "data/loader.h"
@@ -73,9 +74,13 @@ static stance_status run_steps(struct bench *b, bool profile, struct stance_erro
         double                    start = now();
         stance_status             status;
 
+        if (i == 0 && stance_step_reducer(b->step) != NULL)
+            stance_reducer_reset(stance_step_reducer(b->step));
         if (i == 0 && profile && !stance_program_profile(stance_step_program(b->step, STANCE_STEP_BATCH), true))
             return STANCE_FAIL(err, STANCE_ERR_NOMEM, "profile");
-        status = stance_step_micro(b->step, STANCE_STEP_BATCH, 1, err);
+        if (b->setup.comm != NULL)
+            stance_step_close_window(b->step);
+        status = stance_step_micro(b->step, STANCE_STEP_BATCH, 1.0 / b->setup.place.world, err);
         if (status == STANCE_OK)
             status = stance_step_apply(b->step, rate, &r, err);
         if (status != STANCE_OK)
@@ -177,6 +182,21 @@ static int shares(const struct bench *b, struct share *out, int room)
 
 enum { SHARES_MAX = 64 };
 
+/* Communication of a step with several processes, ms and bytes. `share`: of the step, in which nothing else
+ * was done. */
+struct exchange { double waited, polled, share; int64_t bytes; int buckets; };
+
+static struct exchange exchange(const struct bench *b)
+{
+    struct stance_reducer_stats s = stance_reducer_stats(stance_step_reducer(b->step));
+    double                      n = (double)b->steps, total = 0;
+
+    for (int64_t i = 0; i < b->steps; i++)
+        total += b->ms[i];
+    return (struct exchange){ 1e3 * s.waited / n, 1e3 * s.polled / n, 1e3 * (s.waited + s.polled) / total,
+                              (int64_t)s.bytes / b->steps, s.buckets };
+}
+
 static int print_json(const struct bench *b, bool profile, struct stance_error *err)
 {
     struct stance_program_size size = stance_program_size(stance_step_program(b->step, STANCE_STEP_BATCH));
@@ -192,6 +212,15 @@ static int print_json(const struct bench *b, bool profile, struct stance_error *
                      "device", b->setup.recipe->device.name, "precision", stance_policy_word(b->setup.policy), "batch_size",
                      (json_int_t)b->batch, "loader_images_per_second", stance_json_finite(b->loader), "launches",
                      (json_int_t)size.launches);
+    if (root != NULL && b->setup.comm != NULL) {
+        struct exchange x = exchange(b);
+
+        json_object_set_new(root, "comm", json_pack("{s:s, s:I, s:b, s:I, s:I, s:f, s:f, s:f}", "name", b->setup.comm->plugin->name,
+                                                    "processes", (json_int_t)b->setup.place.world, "sync_bn",
+                                                    b->setup.recipe->comm.sync_bn, "bytes", (json_int_t)x.bytes, "buckets",
+                                                    (json_int_t)x.buckets, "waited_ms", x.waited, "polled_ms", x.polled,
+                                                    "share_not_hidden", x.share));
+    }
     if (root != NULL && profile) {
         part = json_array();
         for (int i = 0, n = shares(b, s, SHARES_MAX); i < n && part != NULL; i++)
@@ -215,6 +244,14 @@ static void print_text(const struct bench *b, bool profile)
     printf("parameters %zu, arena %.1f MiB (lower bound %.1f), peak memory %.1f MiB, %zu launches\n",
            stance_store_parameters(stance_step_store(b->step)), (double)size.arena / 1048576,
            (double)size.arena_bound / 1048576, (double)peak_bytes() / 1048576, size.launches);
+    if (b->setup.comm != NULL) {
+        struct exchange x = exchange(b);
+
+        printf("%d processes by %s: %.2f images/s together; %.1f MiB of gradients a step in %d buckets; of the step %.1f %% is "
+               "communication that nothing hides (%.1f ms after backward, %.1f ms in it)\n",
+               b->setup.place.world, b->setup.comm->plugin->name, 1e3 * b->batch * b->setup.place.world / m,
+               (double)x.bytes / 1048576, x.buckets, 100 * x.share, x.waited, x.polled);
+    }
     if (!isnan(b->loader))
         printf("loader: %.1f images/s on one thread\n", b->loader);
     for (int i = 0, n = profile ? shares(b, s, SHARES_MAX) : 0; i < n; i++)
@@ -228,7 +265,8 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
     struct stance_setup *s = &b->setup;
     struct stance_step_options o = { .model = &s->model, .device = s->device, .policy = s->policy,
                                      .optimizer = &s->optimizer, .scaler = s->scaler,
-                                     .rebuild = stance_setup_rebuild(s) };
+                                     .rebuild = stance_setup_rebuild(s), .comm = s->comm,
+                                     .bucket = (size_t)(s->recipe->comm.bucket * 1048576), .sync_bn = s->recipe->comm.sync_bn };
     bool          profile = stance_command_has(c, "profile");
     stance_status status  = stance_setup_pose(s, 0, err);
 
@@ -247,11 +285,12 @@ static stance_status bench(struct bench *b, const struct stance_command *c, stru
         status = stance_step_refresh(b->step, err);
     if (status == STANCE_OK)
         status = fill_inputs(b, err);
+    status = stance_comm_agree(s->comm, status, err);
     if (status == STANCE_OK)
         status = run_steps(b, profile, err);
     if (status != STANCE_OK)
         return status;
-    b->loader = loader_speed(c, registry);
+    b->loader = s->comm == NULL ? loader_speed(c, registry) : NAN;
     return STANCE_OK;
 }
 
@@ -259,15 +298,18 @@ static int run(const struct stance_command *c, struct stance_error *err)
 {
     struct bench            b = { .steps = stance_command_i64(c, "steps", 5), .warmup = stance_command_i64(c, "warmup", 2) };
     struct stance_registry *registry = NULL;
-    stance_status           status   = stance_command_registry(c, &registry, err);
-    int                     exit_status = STANCE_FAILED;
+    stance_status           status   = stance_job_start(stance_command_i64(c, "nproc", 0), &b.setup.place, err);
+    int                     exit_status;
 
     if (status == STANCE_OK)
-        status = stance_command_setup(c, registry, STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD, &b.setup, NULL, err);
+        status = stance_command_registry(c, &registry, err);
+    if (status == STANCE_OK)
+        status = stance_command_setup(c, registry, STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD | STANCE_SETUP_COMM, &b.setup, NULL,
+                                      err);
     if (status == STANCE_OK)
         status = bench(&b, c, registry, err);
-    if (status == STANCE_OK) {
-        exit_status = 0;
+    exit_status = status == STANCE_OK ? 0 : stance_job_end(&b.setup, status, 0, err);
+    if (status == STANCE_OK && b.setup.place.writes) {
         if (stance_command_has(c, "json"))
             exit_status = print_json(&b, stance_command_has(c, "profile"), err);
         else
@@ -283,6 +325,8 @@ static int run(const struct stance_command *c, struct stance_error *err)
 static const struct stance_option options[] = {
     { .name = "steps", .kind = STANCE_OPTION_INTEGER, .argument = "N", .doc = "steps that are timed (5)", .min = 1, .max = 1000000 },
     { .name = "warmup", .kind = STANCE_OPTION_INTEGER, .argument = "N", .doc = "steps before them (2)", .min = 0, .max = 1000000 },
+    { .name = "nproc", .kind = STANCE_OPTION_INTEGER, .argument = "N", .doc = "processes on this machine, started by mpirun",
+      .min = 1, .max = 4096 },
     { .name = "profile", .kind = STANCE_OPTION_FLAG, .doc = "tell where the time goes, op by op" },
     { .name = "json", .kind = STANCE_OPTION_FLAG, .doc = "print one JSON object" },
     { .name = NULL },

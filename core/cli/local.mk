@@ -2,8 +2,9 @@
 bin_PROGRAMS += stance
 stance_SOURCES = core/cli/bench.c core/cli/check.c core/cli/cli.h core/cli/config_verb.c \
 	core/cli/convert.c core/cli/environment.c core/cli/environment.h core/cli/eval.c core/cli/inspect.c \
-	core/cli/json.c core/cli/json.h core/cli/list.c core/cli/main.c core/cli/new.c core/cli/options.c core/cli/persons.c core/cli/plot.c \
-	core/cli/predict.c core/cli/predict.h core/cli/run.c core/cli/run.h core/cli/run_options.c core/cli/run_options.h \
+	core/cli/job.c core/cli/job.h core/cli/json.c core/cli/json.h core/cli/list.c core/cli/main.c core/cli/new.c \
+	core/cli/options.c core/cli/persons.c core/cli/plot.c core/cli/predict.c core/cli/predict.h core/cli/run.c core/cli/run.h \
+	core/cli/run_options.c core/cli/run_options.h \
 	core/cli/sheet.c core/cli/sheet.h core/cli/test.c core/cli/trace.c core/cli/train.c
 stance_SOURCES += core/cli/complete.c core/cli/complete.h core/cli/completion.c core/cli/describe.c \
 	core/cli/describe.h core/cli/help.c core/cli/list.h core/cli/mdoc.c core/cli/mdoc.h core/cli/params.c \

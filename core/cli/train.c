@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "cli/cli.h"
+#include "cli/job.h"
 #include "cli/run.h"
 #include "train/run.h"
 
@@ -52,18 +53,20 @@ static void print_result(const struct stance_setup *s, const struct stance_train
 
 static int run(const struct stance_command *c, struct stance_error *err)
 {
-    const unsigned parts = STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD;
+    const unsigned parts = STANCE_SETUP_TRAIN | STANCE_SETUP_VAL | STANCE_SETUP_DEVICE | STANCE_SETUP_BACKWARD
+                           | STANCE_SETUP_COMM;
     struct stance_registry    *registry = NULL;
     struct stance_setup        setup    = { 0 };
     struct stance_run_given    given    = { 0 };
     struct stance_train_result result   = { .best = NAN };
-    stance_status              status   = stance_command_registry(c, &registry, err);
+    stance_status              status   = stance_job_start(stance_command_i64(c, "nproc", 0), &setup.place, err);
     int                        exit_status;
 
     if (status == STANCE_OK)
+        status = stance_command_registry(c, &registry, err);
+
+    if (status == STANCE_OK)
         status = stance_command_setup(c, registry, parts, &setup, &given, err);
-    if (status == STANCE_OK && given.nproc > 1)
-        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "--nproc %" PRId64 ": this stance trains in one process", given.nproc);
     if (status == STANCE_OK) {
         struct stance_train_options o = {
             .work_dir = given.work_dir, .resume = given.resume, .resume_from = given.resume_from, .load = given.load,
@@ -73,14 +76,10 @@ static int run(const struct stance_command *c, struct stance_error *err)
         if (given.verbose && stance_log_level_get() < STANCE_LOG_INFO)
             stance_log_level_set(STANCE_LOG_INFO);
         status = stance_train(&setup, &o, &result, err);
-        if (!given.quiet && result.iterations > 0)
+        if (!given.quiet && result.iterations > 0 && setup.place.writes)
             print_result(&setup, &result);
     }
-    exit_status = status == STANCE_OK ? 0 : STANCE_FAILED;
-    if (status == STANCE_ERR_INTERRUPTED && caught != 0) {
-        fprintf(stderr, "stance: %s\n", err->text);
-        exit_status = 128 + caught;
-    }
+    exit_status = status == STANCE_OK ? 0 : stance_job_end(&setup, status, caught, err);
     stance_run_given_clear(&given);
     stance_setup_clear(&setup);
     stance_registry_free(registry);

@@ -342,8 +342,9 @@ static bool fuse_one(struct fuse *f, const struct cluster *k, uint32_t *fused, b
     struct stance_compile      *c = f->c;
     struct stance_graph        *g = c->g;
     const struct stance_batch_norm *norm = g->nodes[k->norms[0].norm].attr;
-    struct stance_norm_sum      a = { k->n_norms, k->n_plain, { 0 }, k->relu, k->inference, norm->eps, norm->momentum };
-    struct stance_norm_sum_grad b = { .n_norm = k->n_norms, .relu = k->relu };
+    struct stance_norm_sum      a = { k->n_norms, k->n_plain, { 0 }, k->relu, k->inference, norm->eps, norm->momentum,
+                                      norm->sync };
+    struct stance_norm_sum_grad b = { .n_norm = k->n_norms, .relu = k->relu, .sync = norm->sync };
     struct mirror               m = { 0 };
     uint32_t in[OPERANDS_MAX], out[OPERANDS_MAX], mask = 0, forward, backward = 0;
     int      n_in, n_out;

@@ -5,6 +5,7 @@
 
 #include "compile/compile.h"
 #include "compile/plan.h"
+#include "compile/sync.h"
 
 #include <string.h>
 #include <time.h>
@@ -263,6 +264,8 @@ stance_status stance_program_new(struct stance_graph *g, struct stance_store *st
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "program");
     if (status == STANCE_OK)
         status = stance_store_adopt(store, g, err);
+    if (status == STANCE_OK && options->sync != NULL)
+        stance_sync_norms(g, options->sync);
     if (status == STANCE_OK)
         status = stance_pass_order(&c, err);
     if (status == STANCE_OK)
@@ -409,6 +412,42 @@ stance_status stance_program_forward(struct stance_program *p)
 stance_status stance_program_backward(struct stance_program *p)
 {
     return run(p, p->n_forward, p->n);
+}
+
+stance_status stance_program_backward_followed(struct stance_program *p, stance_program_follow *follow, void *ctx)
+{
+    for (size_t i = p->n_forward; i < p->n; i++) {
+        stance_status status = run(p, i, i + 1);
+
+        if (status == STANCE_OK)
+            status = follow(ctx, i);
+        if (status != STANCE_OK)
+            return status;
+    }
+    return STANCE_OK;
+}
+
+stance_status stance_program_idle(struct stance_program *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        stance_status status = stance_sync_idle(&p->launches[i]);
+
+        if (status != STANCE_OK)
+            return status;
+    }
+    return STANCE_OK;
+}
+
+void stance_program_gradients(const struct stance_program *p, size_t *last)
+{
+    memset(last, 0, p->store->n_segments * sizeof *last);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct stance_graph_node *n = &p->g->nodes[p->order[i]];
+
+        for (int k = 0; k < n->n_out; k++)
+            if (n->out[k] != 0 && p->g->values[n->out[k]].home > 0)
+                last[p->g->weights[p->g->values[n->out[k]].home - 1].segment] = i;
+    }
 }
 
 stance_status stance_program_pack(struct stance_program *p)

@@ -20,6 +20,7 @@ struct stance_program_options {
     bool no_fusion;  /**< for tests */
     int  slots;      /**< arrays of the optimizer; -1: no training */
     enum stance_rebuild rebuild; /**< what a training program computes again in its backward pass */
+    const struct stance_sync *sync; /**< batch statistics over several processes; NULL: of this one alone */
 };
 
 /** Compiles a graph, which the program takes over (freed with it, and on failure). The first program
@@ -36,6 +37,15 @@ stance_status stance_program_bind(struct stance_program *p, struct stance_error 
 /** Runs a section. */
 stance_status stance_program_forward(struct stance_program *p);
 stance_status stance_program_backward(struct stance_program *p);
+/** The backward section with a look after each launch. @param launch  its number, from the first of forward */
+typedef stance_status stance_program_follow(void *ctx, size_t launch);
+stance_status stance_program_backward_followed(struct stance_program *p, stance_program_follow *follow, void *ctx);
+/** Takes part in what the launches of a training step exchange with other processes (batch statistics),
+ *  with nothing to add: for a process without a sample in this batch. */
+stance_status stance_program_idle(struct stance_program *p);
+/** Launch that writes the gradient of each segment of the store last; 0 where none does.
+ *  @param[out] last  [n_segments] */
+void stance_program_gradients(const struct stance_program *p, size_t *last);
 /** Makes the copies of weights anew that this program reads: after an update, and before the first run. */
 stance_status stance_program_pack(struct stance_program *p);
 

@@ -113,6 +113,12 @@ enum stance_recompute { STANCE_RECOMPUTE_NONE, STANCE_RECOMPUTE_NORM, STANCE_REC
 struct stance_recipe_memory {
     int recompute; /**< enum stance_recompute */
 };
+struct stance_recipe_comm {
+    struct stance_text name;    /**< of a plugin, or "auto" */
+    double             bucket;  /**< MB (2^20 bytes) of gradients that are reduced at once */
+    bool               sync_bn; /**< batch statistics over all processes */
+    double             timeout; /**< s */
+};
 struct stance_recipe_machine {
     int64_t threads; /**< INT64_MIN: as many as the device finds */
 };
@@ -138,6 +144,7 @@ struct stance_recipe {
     struct stance_recipe_checkpoint checkpoint;
     struct stance_recipe_ema        ema;
     struct stance_recipe_memory     memory;
+    struct stance_recipe_comm       comm;
     struct stance_recipe_machine    machine;
 
     struct stance_pose pose; /**< keypoints 0: the dataset's own; the sizes are set */

@@ -233,6 +233,7 @@ stance_status stance_recipe_resolve(struct stance_recipe *r, struct stance_error
     add_precision(&m, root);
     add_plugin(&m, root, "device", &r->device);
     add_section(&m, add_map(&m, root, "memory"), "memory");
+    add_section(&m, add_map(&m, root, "comm"), "comm");
     add_section(&m, root, "");
     if (m.failed)
         return stance_recipe_nomem(r->tree, err);

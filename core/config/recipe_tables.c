@@ -161,8 +161,20 @@ static const struct stance_param memory_table[] = {
     STANCE_PARAM_END,
 };
 
-static const char *const top_extra[]   = { "model", "data",   "test",   "train", "precision",
-                                           "fp16",  "device", "memory", NULL };
+static const struct stance_param comm_table[] = {
+    STANCE_PARAM_TEXT(struct stance_recipe_comm, name, "auto",
+                      "how several processes exchange numbers: mpi, nccl; auto: by the device"),
+    STANCE_PARAM_F64(struct stance_recipe_comm, bucket, "25", 0.001, 4096, "MB",
+                     "of gradients, summed over the processes while the backward pass goes on"),
+    STANCE_PARAM_BOOL(struct stance_recipe_comm, sync_bn, "false",
+                      "batch norms by the statistics of the batches of all processes"),
+    STANCE_PARAM_F64(struct stance_recipe_comm, timeout, "1800", 0, 1e9, "s",
+                     "of waiting for the other processes; 0: no limit"),
+    STANCE_PARAM_END,
+};
+
+static const char *const top_extra[]   = { "model",  "data",   "test", "train", "precision", "fp16",
+                                           "device", "memory", "comm", NULL };
 static const char *const model_extra[] = { "task", "backbone", "head", "loss", "pretrained", NULL };
 static const char *const data_extra[]  = { "dataset", "info", "train", "val", "augment", NULL };
 static const char *const train_extra[] = { "optimizer", "schedule", "checkpoint", "ema", "loggers", NULL };
@@ -179,6 +191,7 @@ const struct stance_recipe_section stance_recipe_sections[] = {
     { "train.checkpoint", checkpoint_table, NULL, offsetof(struct stance_recipe, checkpoint) },
     { "train.ema", ema_table, NULL, offsetof(struct stance_recipe, ema) },
     { "memory", memory_table, NULL, offsetof(struct stance_recipe, memory) },
+    { "comm", comm_table, NULL, offsetof(struct stance_recipe, comm) },
     { NULL, NULL, NULL, 0 }
 };
 

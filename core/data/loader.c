@@ -50,17 +50,36 @@ struct stance_loader {
     struct stance_error told; /* by next(): stays until the next start */
 };
 
-static int64_t first_sample(const struct stance_loader *l)
+/* Samples of all ranks in a training batch. */
+static int64_t together(const struct stance_loader *l, int64_t batch)
 {
-    return l->all * l->o.rank / l->o.world;
+    int64_t whole = (int64_t)l->o.batch_size * l->o.world, left = l->all - batch * whole;
+
+    return left < whole ? left : whole;
+}
+
+/* Where the share of a rank begins among the samples of a training batch: rank 0 is never without one. */
+static int64_t share(const struct stance_loader *l, int64_t batch, int32_t rank)
+{
+    return (together(l, batch) * rank + l->o.world - 1) / l->o.world;
+}
+
+/* Evaluation: the first sample of a rank, which begins a batch. */
+static int64_t first_sample(const struct stance_loader *l, int32_t rank)
+{
+    int64_t b = l->o.batch_size, batches = (l->all + b - 1) / b, first = batches * rank / l->o.world * b;
+
+    return first < l->all ? first : l->all;
 }
 
 /* Index into the dataset of sample i of this rank's epoch. */
 static int64_t sample_at(const struct stance_loader *l, int64_t i)
 {
+    int64_t batch = i / l->o.batch_size, at = i % l->o.batch_size;
+
     if (!l->o.training)
-        return first_sample(l) + i;
-    return l->order[(i * l->o.world + l->o.rank) % l->all];
+        return first_sample(l, l->o.rank) + i;
+    return l->order[batch * l->o.batch_size * l->o.world + share(l, batch, l->o.rank) + at];
 }
 
 static int32_t batch_count(const struct stance_loader *l, int64_t batch)
@@ -68,6 +87,11 @@ static int32_t batch_count(const struct stance_loader *l, int64_t batch)
     int64_t left = l->n - batch * l->o.batch_size;
 
     return (int32_t)(left < l->o.batch_size ? left : l->o.batch_size);
+}
+
+int32_t stance_loader_count(const struct stance_loader *l, int64_t batch)
+{
+    return batch_count(l, batch);
 }
 
 static void shuffle(struct stance_loader *l)
@@ -189,9 +213,9 @@ stance_status stance_loader_next(struct stance_loader *l, const struct stance_ba
         while (l->next < l->current * l->o.batch_size + count)
             take(l, place);
     }
-    while (l->next < l->current * l->o.batch_size + count || s->done < count)
+    while (count > 0 && (l->next < l->current * l->o.batch_size + count || s->done < count))
         pthread_cond_wait(&l->ready, &l->lock);
-    if (s->failed >= 0) {
+    if (count > 0 && s->failed >= 0) {
         l->told    = s->error;
         l->running = false;
         goto tell;
@@ -278,14 +302,20 @@ static stance_status count_samples(struct stance_loader *l, struct stance_error 
     l->all = l->o.dataset->count(l->o.dataset_state);
     if (l->all <= 0 || l->all >= UINT32_MAX)
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "loader: the dataset has %lld samples", (long long)l->all);
-    if (l->o.training)
-        l->n = (l->all + l->o.world - 1) / l->o.world;
-    else
-        l->n = l->all * (l->o.rank + 1) / l->o.world - first_sample(l);
-    l->batches = l->o.drop_last ? l->n / l->o.batch_size : (l->n + l->o.batch_size - 1) / l->o.batch_size;
+    if (l->o.training) {
+        int64_t whole = (int64_t)l->o.batch_size * l->o.world;
+
+        l->batches = l->o.drop_last ? l->all / whole : (l->all + whole - 1) / whole;
+        l->n       = l->batches * l->o.batch_size;
+        if (!l->o.drop_last) /* the last batch may be a smaller one */
+            l->n += share(l, l->batches - 1, l->o.rank + 1) - share(l, l->batches - 1, l->o.rank) - l->o.batch_size;
+    } else {
+        l->n       = first_sample(l, l->o.rank + 1) - first_sample(l, l->o.rank);
+        l->batches = l->o.drop_last ? l->n / l->o.batch_size : (l->n + l->o.batch_size - 1) / l->o.batch_size;
+    }
     if (l->batches == 0 && l->o.training)
         return STANCE_FAIL(err, STANCE_ERR_INVAL, "loader: %lld samples do not fill one batch of %d",
-                           (long long)l->n, l->o.batch_size);
+                           (long long)(l->o.world > 1 ? l->all : l->n), l->o.batch_size);
     return STANCE_OK;
 }
 

@@ -19,14 +19,17 @@ struct stance_loader_options {
     uint64_t seed;
     bool     training;   /**< shuffle, augment, fill the targets */
     bool     drop_last;  /**< leave out an incomplete last batch */
-    int32_t  rank, world; /**< world 0: one process. Training: every rank has as many samples, some of
-                               them twice; evaluation: each sample once, in runs that follow one another */
+    int32_t  rank, world; /**< world 0: one process. Each sample is one rank's. Training: batch b of all ranks
+                               together is batch b of one process with world times the batch size; the last,
+                               smaller one is divided evenly, so that a rank may have no sample in it.
+                               Evaluation: ranks have whole batches of one process, in runs that follow one
+                               another */
     size_t   cache_bytes; /**< of decoded images kept in memory; 0: none */
 };
 
 /** One batch, the loader's; valid until the next call of stance_loader_next() or _begin(). */
 struct stance_batch {
-    int32_t                   count;  /**< samples: batch_size, less in the last batch */
+    int32_t                   count;  /**< samples: batch_size, less in the last batch; 0 only with several ranks */
     int64_t                   number; /**< within the epoch */
     void *const              *field;  /**< one a field of the task: [count, ...] contiguous, aligned to 64
                                            bytes; NULL: a target, in evaluation */
@@ -41,10 +44,12 @@ struct stance_loader;
 stance_status stance_loader_new(const struct stance_loader_options *options, struct stance_loader **out,
                                 struct stance_error *err) STANCE_MUST_CHECK;
 
-/** Batches an epoch, on this rank. */
+/** Batches an epoch, on this rank; in training as many on all ranks. */
 int64_t stance_loader_batches(const struct stance_loader *l);
 /** Samples an epoch, on this rank. */
 int64_t stance_loader_samples(const struct stance_loader *l);
+/** Samples of this rank in a batch. */
+int32_t stance_loader_count(const struct stance_loader *l, int64_t batch);
 
 /** Begins an epoch at a batch; the workers set to work at once. Waits for samples under way. */
 void stance_loader_begin(struct stance_loader *l, int64_t epoch, int64_t first_batch);

@@ -7,6 +7,7 @@
 
 #include "registry/internal.h"
 
+#include <stance/comm.h>
 #include <stance/dataset.h>
 #include <stance/device.h>
 #include <stance/logger.h>
@@ -66,7 +67,7 @@ static size_t full_size(enum stance_kind kind)
     case STANCE_KIND_TASK: return sizeof(struct stance_task_ops);
     case STANCE_KIND_DEVICE: return sizeof(struct stance_device_ops);
     case STANCE_KIND_LOGGER: return sizeof(struct stance_logger_ops);
-    case STANCE_KIND_COMM:
+    case STANCE_KIND_COMM: return sizeof(struct stance_comm_ops);
     case STANCE_KIND_COUNT:
     case STANCE_KIND_ALL: break;
     }

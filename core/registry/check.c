@@ -5,6 +5,7 @@
 
 #include "registry/internal.h"
 
+#include <stance/comm.h>
 #include <stance/dataset.h>
 #include <stance/device.h>
 #include <stance/logger.h>
@@ -112,7 +113,11 @@ static const char *missing_function(const struct stance_plugin *p)
         }
         break;
     case STANCE_KIND_LOGGER: NEED(logger, open); NEED(logger, event); NEED(logger, close); break;
-    case STANCE_KIND_COMM: /* its table is not public yet */
+    case STANCE_KIND_COMM:
+        NEED(comm, open); NEED(comm, close); NEED(comm, place); NEED(comm, start); NEED(comm, wait);
+        NEED(comm, all_reduce); NEED(comm, broadcast); NEED(comm, all_gather); NEED(comm, gather);
+        NEED(comm, barrier); NEED(comm, abort);
+        break;
     case STANCE_KIND_COUNT:
     case STANCE_KIND_ALL: break;
     }

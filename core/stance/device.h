@@ -169,6 +169,7 @@ struct stance_norm_sum {
     int32_t inference; /**< by running statistics */
     double  eps;       /**< as in stance_batch_norm */
     double  momentum;  /**< as in stance_batch_norm */
+    const struct stance_sync *sync; /**< as in struct stance_batch_norm; for each k in turn */
 };
 
 /* "norm_sum_given", with the attribute of norm_sum: the y and the mask of a norm_sum once more, by the
@@ -186,6 +187,7 @@ struct stance_norm_sum_grad {
     int32_t want_plain; /**< the gradient of the plain operands is wanted */
     int32_t factor[STANCE_NORM_SUM_MAX]; /**< as in stance_norm_sum */
     int32_t relu;       /**< as in stance_norm_sum */
+    const struct stance_sync *sync; /**< as in struct stance_batch_norm; for each k in turn */
 };
 
 /** @} */

@@ -36,6 +36,10 @@ struct stance_conv_transpose2d {
     int32_t kernel[2];     /**< kh, kw */
 };
 
+/** The sum of numbers over all processes of a run, in place: every process calls it as often and with as
+ *  many numbers as the others. */
+struct stance_sync { stance_status (*sum)(const struct stance_sync *, double *v, size_t n); };
+
 /** "batch_norm" (x, weight, bias, running_mean, running_var) -> y, new_mean, new_var, mean,
  *  inv_std: batch statistics, biased variance for y, unbiased one folded into new_var; non-finite
  *  batch statistics are not folded. All per-channel operands are F32 [C].
@@ -43,9 +47,13 @@ struct stance_conv_transpose2d {
  *  "batch_norm_inference" (x, weight, bias, running_mean, running_var) -> y.
  *  "batch_norm_inference_grad" (dy, x, weight, running_mean, running_var) -> dx, dweight, dbias.
  *  "increment" (I64 counter) -> counter + 1. No attribute. */
+/* With sync the statistics are those of all processes: one sum of 2 C + 1 numbers in each
+ * direction (of x, of its square, elements; of dy, of dy (x - mean), elements); dweight and dbias stay those of
+ * this process. */
 struct stance_batch_norm {
     double eps;      /**< added to the variance */
     double momentum; /**< weight of the new statistics: running = (1 - momentum) running + momentum new */
+    const struct stance_sync *sync; /**< NULL: one process */
 };
 
 /** "upsample" (x) -> y; "upsample_grad" (dy) -> dx. bilinear: align_corners false, as PyTorch's. */

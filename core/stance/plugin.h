@@ -166,7 +166,7 @@ struct stance_device_ops;  /* <stance/device.h>, not yet stable */
 struct stance_dataset_ops; /* <stance/dataset.h>, not yet stable */
 struct stance_task_ops;    /* <stance/task.h>, not yet stable */
 struct stance_logger_ops;  /* <stance/logger.h>, not yet stable */
-struct stance_comm_ops;
+struct stance_comm_ops;    /* <stance/comm.h>, not yet stable */
 
 /** What a plugin exports: one constant; nothing of it runs at load time. */
 struct stance_plugin {

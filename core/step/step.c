@@ -21,6 +21,9 @@ struct bound {
     bool                        packed; /* its copies of the weights are up to date */
 };
 
+/* For the kernels of batch norms, which know nothing of processes. */
+struct sync { struct stance_sync sync; struct stance_comm *comm; struct stance_error error; };
+
 struct stance_step {
     const struct stance_device *device;
     struct stance_store        *store;
@@ -40,6 +43,12 @@ struct stance_step {
     struct stance_program           *newest; /* of the last of them; NULL: there was none yet */
     struct stance_diagnosis          diagnosis;
     struct stance_gradient_exponents exponents;
+
+    struct stance_comm         *comm;    /* NULL: one process */
+    struct stance_reducer      *reduce;
+    struct sync                 sync;
+    bool                        sync_bn, closing; /* the micro-batch at hand is the window's last */
+    double                      share[STANCE_SHARES];
 };
 
 /* Arrays that the optimizer keeps with this config. */
@@ -48,6 +57,13 @@ static int slots_of(const struct stance_instance *optimizer)
     const struct stance_optimizer_ops *ops = optimizer->plugin->ops.optimizer;
 
     return STANCE_HAS(ops, slots_used) ? ops->slots_used(optimizer->config) : ops->slots;
+}
+
+static stance_status sum_over_processes(const struct stance_sync *sync, double *v, size_t n)
+{
+    struct sync *s = (struct sync *)sync;
+
+    return s->comm->ops->all_reduce(s->comm->state, v, n, STANCE_TYPE_F64, STANCE_COMM_SUM, &s->error);
 }
 
 static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
@@ -148,7 +164,8 @@ static stance_status add_program(struct stance_step *s, const struct stance_step
 {
     bool                          training = which == STANCE_STEP_BATCH || which == STANCE_STEP_LAST;
     struct stance_program_options po = { .accumulate = o->accumulate, .no_fusion = o->no_fusion, .rebuild = o->rebuild,
-                                         .slots = o->optimizer != NULL ? slots_of(o->optimizer) : -1 };
+                                         .slots = o->optimizer != NULL ? slots_of(o->optimizer) : -1,
+                                         .sync  = training && s->sync_bn ? &s->sync.sync : NULL };
     struct bound                 *b = &s->programs[which];
     struct stance_graph          *g;
     stance_status                 status;
@@ -163,6 +180,25 @@ static stance_status add_program(struct stance_step *s, const struct stance_step
             return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "the model has more than %d inputs", INPUTS_MAX);
         b->input[b->n_inputs++] = stance_program_input(b->program, stance_program_input_name(b->program, (size_t)i));
     }
+    return status;
+}
+
+static stance_status make_reduce(struct stance_step *s, size_t bucket, struct stance_error *err)
+{
+    stance_status status;
+
+    if (!s->comm->ops->host_memory
+        && (s->comm->ops->device_name == NULL || strcmp(s->comm->ops->device_name, s->device->plugin->name) != 0))
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "comm '%s' reduces gradients of device '%s', not of '%s'",
+                           s->comm->plugin->name, s->comm->ops->device_name != NULL ? s->comm->ops->device_name : "?",
+                           s->device->plugin->name);
+    if (s->comm->ops->host_memory && !s->device->ops->host_memory)
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "comm '%s' cannot reach the memory of device '%s'",
+                           s->comm->plugin->name, s->device->plugin->name);
+    status = stance_reducer_new(s->comm, s->store, bucket, &s->reduce, err);
+    for (int i = STANCE_STEP_BATCH; i <= STANCE_STEP_LAST && status == STANCE_OK; i++)
+        if (s->programs[i].program != NULL)
+            status = stance_reducer_watch(s->reduce, i, s->programs[i].program, err);
     return status;
 }
 
@@ -182,6 +218,9 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
     s->accumulate  = o->accumulate;
     s->debug_overflow = o->debug_overflow;
     s->skips.limit = o->max_skips;
+    s->comm        = o->comm;
+    s->sync        = (struct sync){ { sum_over_processes }, o->comm, STANCE_ERROR_INIT };
+    s->sync_bn     = o->comm != NULL && o->sync_bn;
     s->memory      = stance_arena_new(16 << 10);
     if (s->memory == NULL) {
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "step");
@@ -203,6 +242,8 @@ stance_status stance_step_new(const struct stance_step_options *o, struct stance
         s->store->control->clip_value = o->clip_value;
         s->store->control->update.seed = o->seed;
         status = make_updates(s, o->optimizer, err);
+        if (status == STANCE_OK && s->comm != NULL)
+            status = make_reduce(s, o->bucket, err);
     }
     for (int i = 0; i < STANCE_STEP_PROGRAMS && status == STANCE_OK; i++) {
         if (s->programs[i].program == NULL)
@@ -230,6 +271,7 @@ void stance_step_free(struct stance_step *s)
         stance_launch_dispose(s->device, &s->updates[i]);
     for (int i = 0; i < STANCE_STEP_PROGRAMS; i++)
         stance_program_free(s->programs[i].program);
+    stance_reducer_free(s->reduce);
     stance_store_free(s->store);
     stance_arena_free(s->memory);
     stance_free(s);
@@ -358,13 +400,14 @@ static bool wants_diagnosis(const struct stance_step *s)
     return !s->diagnosed && (s->debug_overflow || row == SKIPS_TOLD || (s->skips.limit > 0 && row >= s->skips.limit));
 }
 
-/* Runs the newest micro-batch again. What cannot be looked at ends the looking, not the run. */
+/* Runs the newest micro-batch again. What cannot be looked at ends the looking, not the run. Statistics of
+ * several processes cannot: the others do not look at the same time. */
 static stance_status look(struct stance_step *s, bool overflow, struct stance_error *err)
 {
     struct stance_error why    = STANCE_ERROR_INIT;
     stance_status       status = STANCE_OK;
 
-    if (s->newest == NULL || !(overflow || s->want_exponents))
+    if (s->newest == NULL || s->micro == 0 || s->sync_bn || !(overflow || s->want_exponents))
         return STANCE_OK;
     s->exponents = (struct stance_gradient_exponents){ .scale = s->window.scale };
     status = stance_diagnose(s->store, s->newest, s->accumulate, overflow ? &s->diagnosis : NULL,
@@ -417,39 +460,121 @@ static stance_status look_at_window(struct stance_step *s, struct stance_error *
     return STANCE_OK;
 }
 
+/* ---- a window ------------------------------------------------------------------------------------ */
+
+/* The first micro-batch of a window. @param clear  the gradients: they will be added to, or left */
+static stance_status open_window(struct stance_step *s, bool clear, struct stance_error *err)
+{
+    stance_status status;
+
+    if (s->window.open)
+        return STANCE_OK;
+    s->window = (struct stance_window){ .open = true };
+    memset(s->share, 0, sizeof s->share);
+    status = stance_scaler_scale(s->scaler, &s->window.scale, err);
+    begin_looking(s);
+    if (status == STANCE_OK && clear)
+        memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
+    return status;
+}
+
+/* What a kernel could not tell itself. */
+static stance_status pass_failed(struct stance_step *s, const char *pass, struct stance_error *err)
+{
+    if (s->sync.error.status != STANCE_OK) {
+        if (err != NULL)
+            *err = s->sync.error;
+        return s->sync.error.status;
+    }
+    return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the %s pass failed", s->device->plugin->name, pass);
+}
+
+static stance_status backward(struct stance_step *s, enum stance_step_program which, struct stance_error *err)
+{
+    struct stance_error of_comm = STANCE_ERROR_INIT;
+
+    if (s->reduce == NULL || !s->closing)
+        return stance_program_backward(s->programs[which].program) == STANCE_OK ? STANCE_OK : pass_failed(s, "backward", err);
+    s->closing = false;
+    if (stance_reducer_backward(s->reduce, which, s->programs[which].program, &of_comm) == STANCE_OK)
+        return STANCE_OK;
+    if (of_comm.status == STANCE_OK)
+        return pass_failed(s, "backward", err);
+    if (err != NULL)
+        *err = of_comm;
+    return of_comm.status;
+}
+
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
                                 struct stance_error *err)
 {
     struct bound          *b       = &s->programs[which];
     struct stance_control *control = s->store->control;
     double                 loss    = 0;
-    stance_status          status;
+    stance_status          status  = open_window(s, s->accumulate, err);
 
-    if (!s->window.open) {
-        s->window = (struct stance_window){ .open = true };
-        status    = stance_scaler_scale(s->scaler, &s->window.scale, err);
-        if (status != STANCE_OK)
-            return status;
-        if (s->accumulate)
-            memset(s->store->gradient, 0, s->store->bytes[STANCE_BANK_PARAM]);
-        begin_looking(s);
-    }
+    if (status != STANCE_OK)
+        return status;
     control->scale        = s->window.scale;
     control->micro_weight = weight;
     status = pack(s, b, err);
     if (status != STANCE_OK)
         return status;
     if (stance_program_forward(b->program) != STANCE_OK)
-        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the forward pass failed", s->device->plugin->name);
+        return pass_failed(s, "forward", err);
     status = read_scalar(s, b->loss, &loss, err);
     if (status != STANCE_OK)
         return status;
     s->window.loss += weight * loss;
-    if (stance_program_backward(b->program) != STANCE_OK)
-        return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': the backward pass failed", s->device->plugin->name);
+    status = backward(s, which, err);
+    if (status != STANCE_OK)
+        return status;
     s->newest = b->program;
     s->micro++;
     return look_at_micro(s, err);
+}
+
+stance_status stance_step_idle(struct stance_step *s, struct stance_error *err)
+{
+    stance_status status = open_window(s, true, err);
+
+    s->closing = false; /* nothing to overlap with: stance_step_apply() starts the reductions */
+    if (status == STANCE_OK && s->sync_bn && stance_program_idle(s->programs[STANCE_STEP_BATCH].program) != STANCE_OK)
+        status = pass_failed(s, "empty", err);
+    return status;
+}
+
+void stance_step_close_window(struct stance_step *s)
+{
+    s->closing = true;
+}
+
+double *stance_step_share(struct stance_step *s)
+{
+    return s->share;
+}
+
+struct stance_reducer *stance_step_reducer(struct stance_step *s)
+{
+    return s->reduce;
+}
+
+/* Loss, overflow and what the caller tells, summed over the processes. The flag is or-ed by itself, whatever
+ * the sums of the gradients made of an infinity (spec row 37). */
+static stance_status share(struct stance_step *s, struct stance_error *err)
+{
+    double        v[2 + STANCE_SHARES] = { s->window.loss, s->store->control->update.skip != 0 };
+    stance_status status;
+
+    memcpy(v + 2, s->share, sizeof s->share);
+    status = s->comm->ops->all_reduce(s->comm->state, v, 2 + STANCE_SHARES, STANCE_TYPE_F64, STANCE_COMM_SUM, err);
+    if (status != STANCE_OK)
+        return status;
+    s->window.loss = v[0];
+    if (v[1] > 0)
+        s->store->control->update.skip = 1;
+    memcpy(s->share, v + 2, sizeof s->share);
+    return s->share[STANCE_SHARE_FAILED] > 0 ? STANCE_FAIL(err, STANCE_ERR_INTERRUPTED, "another process has failed") : STANCE_OK;
 }
 
 /* The trained tensor that an index into the flat gradients falls into. */
@@ -478,12 +603,22 @@ stance_status stance_step_apply(struct stance_step *s, double rate, struct stanc
         return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "a step without a batch");
     control->update.rate = rate;
     control->scale       = s->window.scale;
+    if (s->reduce != NULL) {
+        stance_status status = stance_reducer_finish(s->reduce, err);
+
+        if (status != STANCE_OK)
+            return status;
+    }
     for (int i = 0; i < s->n_updates; i++) {
         stance_status status;
 
         if (stance_launch_run(s->device, &s->updates[i]) != STANCE_OK)
             return STANCE_FAIL(err, STANCE_ERR_DEVICE, "device '%s': %s failed", s->device->plugin->name, s->updates[i].op);
-        if (i == 0 && (status = look_at_window(s, err)) != STANCE_OK) /* the check comes first */
+        if (i > 0) /* the check comes first */
+            continue;
+        if (s->comm != NULL && (status = share(s, err)) != STANCE_OK)
+            return status;
+        if ((status = look_at_window(s, err)) != STANCE_OK)
             return status;
     }
     weights_changed(s);

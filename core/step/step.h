@@ -16,6 +16,7 @@
 #include "compile/program.h"
 #include "step/diagnose.h"
 #include "step/model.h"
+#include "step/reducer.h"
 #include "step/scaler.h"
 
 struct stance_step;
@@ -41,6 +42,19 @@ struct stance_step_options {
     bool    no_fusion;  /**< for tests */
     enum stance_rebuild rebuild; /**< what the backward pass computes again instead of keeping it */
     bool    debug_overflow; /**< look for the tensor at every overflow, not at the third in a row alone */
+    struct stance_comm *comm; /**< NULL: one process. Outlives the step */
+    size_t  bucket;     /**< bytes of gradients reduced at once, with comm */
+    bool    sync_bn;    /**< batch statistics of all processes, with comm */
+};
+
+/** What the processes tell each other once a window, beside the gradients: each is summed. */
+enum stance_share {
+    STANCE_SHARE_ACC,    /**< the caller's accuracy, with the weights of the loss */
+    STANCE_SHARE_SAMPLES,
+    STANCE_SHARE_STOP,   /**< how many want to stop after this window */
+    STANCE_SHARE_FAILED, /**< how many have no part of this window to give, and will never have: it is not
+                              applied */
+    STANCE_SHARES
 };
 
 /** Which program a batch runs on. */
@@ -83,7 +97,19 @@ int stance_step_input(const struct stance_step *s, enum stance_step_program whic
 stance_status stance_step_micro(struct stance_step *s, enum stance_step_program which, double weight,
                                 struct stance_error *err);
 
-/** Ends the window. @param rate  learning rate
+/** With several processes: the coming micro-batch is the window's last, so that its gradients are reduced
+ *  as they are complete. */
+void stance_step_close_window(struct stance_step *s);
+/** Takes the place of stance_step_micro() where this process has no sample in the micro-batch. */
+stance_status stance_step_idle(struct stance_step *s, struct stance_error *err);
+/** [STANCE_SHARES], of this process before stance_step_apply(), of all of them after it; zeroed by the first
+ *  micro-batch of a window. */
+double *stance_step_share(struct stance_step *s);
+/** NULL with one process. */
+struct stance_reducer *stance_step_reducer(struct stance_step *s);
+
+/** Ends the window. With several processes STANCE_ERR_INTERRUPTED tells that one of them has failed
+ *  (STANCE_SHARE_FAILED); nothing is changed then. @param rate  learning rate
  *  @return STANCE_OK also for a skipped window; STANCE_ERR_DIVERGED after max_skips in a row, with the
  *          name of the first tensor that was not finite */
 stance_status stance_step_apply(struct stance_step *s, double rate, struct stance_step_result *result,

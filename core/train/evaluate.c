@@ -3,6 +3,7 @@
 
 #include "train/evaluate.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct stance_evaluation {
@@ -17,6 +18,9 @@ struct stance_evaluation {
     struct stance_prediction  *prediction;
     int64_t                    count;
     int32_t                    batch;
+    /* With several processes. */
+    size_t                    *each; /* [world] bytes that rank 0 gets */
+    char                       names[STANCE_METRICS_MAX][32]; /* of the scores that rank 0 has told */
 };
 
 int32_t stance_evaluation_last_batch(const struct stance_setup *s)
@@ -67,6 +71,7 @@ stance_status stance_evaluation_new(const struct stance_setup *setup, struct sta
     struct stance_loader_options o = {
         .task = setup->task, .task_state = setup->task_state, .dataset = setup->val.ops, .dataset_state = setup->val.state,
         .batch_size = (int32_t)setup->recipe->test.batch_size, .workers = workers, .cache_bytes = cache_bytes,
+        .rank = stance_comm_rank(setup->comm), .world = setup->comm != NULL ? setup->comm->place.world : 1,
     };
     struct stance_evaluation *e;
     int64_t                   n = setup->val.ops->count(setup->val.state);
@@ -76,7 +81,8 @@ stance_status stance_evaluation_new(const struct stance_setup *setup, struct sta
         return status;
     e->keypoint   = stance_calloc((size_t)n * (size_t)setup->pose.keypoints * 3, sizeof *e->keypoint);
     e->prediction = stance_calloc((size_t)n, sizeof *e->prediction);
-    if (e->keypoint == NULL || e->prediction == NULL)
+    e->each       = stance_calloc((size_t)o.world, sizeof *e->each);
+    if (e->keypoint == NULL || e->prediction == NULL || e->each == NULL)
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "predictions of %lld samples", (long long)n);
     if (status == STANCE_OK)
         status = stance_loader_new(&o, &e->loader, err);
@@ -100,6 +106,7 @@ void stance_evaluation_free(struct stance_evaluation *e)
     stance_free(e->scale);
     stance_free(e->keypoint);
     stance_free(e->prediction);
+    stance_free(e->each);
     stance_free(e);
 }
 
@@ -185,8 +192,34 @@ static void keep(struct stance_evaluation *e, const struct stance_meta *m, int32
     }
 }
 
-stance_status stance_evaluation_run(struct stance_evaluation *e, const struct stance_prediction **p, int64_t *count,
-                                    const volatile int *stop, struct stance_error *err)
+/* Predictions of all processes, one after the other by rank, which is the order of one process. */
+static stance_status gather(struct stance_evaluation *e, struct stance_error *err)
+{
+    struct stance_comm *c = e->setup->comm;
+    size_t              per = (size_t)e->setup->pose.keypoints * 3 * sizeof *e->keypoint, k = (size_t)e->setup->pose.keypoints * 3;
+    int64_t             mine = e->count, total = 0, *count = stance_calloc((size_t)c->place.world, sizeof *count);
+    stance_status       status = stance_comm_agree(c, count != NULL ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_NOMEM, "evaluation"), err);
+
+    if (status == STANCE_OK)
+        status = c->ops->all_gather(c->state, &mine, sizeof mine, count, err);
+    for (int r = 0; status == STANCE_OK && r < c->place.world; r++) {
+        total += count[r];
+        e->each[r] = (size_t)count[r] * sizeof *e->prediction;
+    }
+    if (status == STANCE_OK)
+        status = c->ops->gather(c->state, e->prediction, e->each, e->prediction, err);
+    for (int r = 0; status == STANCE_OK && r < c->place.world; r++)
+        e->each[r] = (size_t)count[r] * per;
+    if (status == STANCE_OK)
+        status = c->ops->gather(c->state, e->keypoint, e->each, e->keypoint, err);
+    e->count = c->place.rank == 0 ? total : 0;
+    for (int64_t i = 0; i < e->count; i++)
+        e->prediction[i].keypoint = e->keypoint + (size_t)i * k;
+    stance_free(count);
+    return status;
+}
+
+static stance_status run_own(struct stance_evaluation *e, const volatile int *stop, struct stance_error *err)
 {
     size_t        per = (size_t)e->setup->pose.keypoints * 3;
     stance_status status;
@@ -201,7 +234,7 @@ stance_status stance_evaluation_run(struct stance_evaluation *e, const struct st
             return STANCE_FAIL(err, STANCE_ERR_INTERRUPTED, "evaluation was stopped");
         status = stance_loader_next(e->loader, &b, err);
         if (status != STANCE_OK || b == NULL)
-            break;
+            return status;
         status = stance_evaluation_heatmaps(e, b->count == e->batch ? STANCE_STEP_EVAL : STANCE_STEP_EVAL_LAST,
                                             b->count, b->field[0], &heat, err);
         if (status == STANCE_OK)
@@ -210,15 +243,56 @@ stance_status stance_evaluation_run(struct stance_evaluation *e, const struct st
             return status;
         keep(e, b->meta, b->count);
     }
-    if (status == STANCE_OK)
+}
+
+stance_status stance_evaluation_run(struct stance_evaluation *e, const struct stance_prediction **p, int64_t *count,
+                                    const volatile int *stop, struct stance_error *err)
+{
+    struct stance_comm *c      = e->setup->comm;
+    stance_status       status = stance_comm_agree(c, run_own(e, c == NULL ? stop : NULL, err), err);
+
+    if (status == STANCE_OK && c != NULL)
+        status = gather(e, err);
+    if (status != STANCE_OK)
+        return status;
+    if (stance_comm_rank(c) == 0)
         status = e->setup->task->finish(e->setup->task_state, e->prediction, &e->count, err);
     *p     = e->prediction;
     *count = e->count;
-    return status;
+    return stance_comm_agree(c, status, err);
 }
+
+struct score { double value; char name[32]; };
 
 stance_status stance_evaluation_score(struct stance_evaluation *e, struct stance_metric *m, int *n, struct stance_error *err)
 {
-    return e->setup->task->score(e->setup->task_state, e->setup->val.ops, e->setup->val.state, e->prediction, e->count,
-                                 m, n, err);
+    struct stance_comm *c = e->setup->comm;
+    struct { int64_t n; struct score score[STANCE_METRICS_MAX]; } told;
+    stance_status status = STANCE_OK;
+
+    if (stance_comm_rank(c) == 0)
+        status = e->setup->task->score(e->setup->task_state, e->setup->val.ops, e->setup->val.state, e->prediction, e->count,
+                                       m, n, err);
+    if (c == NULL)
+        return status;
+    status = stance_comm_agree(c, status, err);
+    if (status != STANCE_OK)
+        return status;
+    memset(&told, 0, sizeof told);
+    if (c->place.rank == 0) {
+        told.n = *n;
+        for (int i = 0; i < *n; i++) {
+            told.score[i].value = m[i].value;
+            snprintf(told.score[i].name, sizeof told.score[i].name, "%s", m[i].name);
+        }
+    }
+    status = c->ops->broadcast(c->state, &told, sizeof told, 0, err);
+    if (status != STANCE_OK || c->place.rank == 0)
+        return status;
+    *n = (int)told.n;
+    for (int i = 0; i < *n; i++) {
+        memcpy(e->names[i], told.score[i].name, sizeof e->names[i]);
+        m[i] = (struct stance_metric){ e->names[i], told.score[i].value };
+    }
+    return STANCE_OK;
 }

@@ -21,13 +21,15 @@ void stance_evaluation_free(struct stance_evaluation *e);
 /** Samples of the last, smaller batch of an evaluation: for struct stance_step_options. */
 int32_t stance_evaluation_last_batch(const struct stance_setup *setup);
 
-/** Runs over all samples. Predictions are the evaluation's, until the next run.
+/** Runs over all samples. Predictions are the evaluation's, until the next run. Several processes share the
+ *  samples and rank 0 gets all predictions; the others get none.
  *  @param[out] p, count  those kept after suppression
  *  @param stop  checked between batches; NULL: none. @return STANCE_ERR_INTERRUPTED when it was set */
 stance_status stance_evaluation_run(struct stance_evaluation *e, const struct stance_prediction **p, int64_t *count,
                                     const volatile int *stop, struct stance_error *err);
 
-/** Scores the predictions of the last run against the ground truth. @param[out] m  room for STANCE_METRICS_MAX */
+/** Scores the predictions of the last run against the ground truth; several processes all get the scores
+ *  that rank 0 finds. @param[out] m  room for STANCE_METRICS_MAX */
 stance_status stance_evaluation_score(struct stance_evaluation *e, struct stance_metric *m, int *n, struct stance_error *err);
 
 /** Batches an evaluation has. */

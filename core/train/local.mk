@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-libstance_la_SOURCES += core/train/progress.c core/train/progress.h
+libstance_la_SOURCES += core/train/progress.c core/train/progress.h core/train/ranks.c core/train/ranks.h
 libstance_la_SOURCES += core/train/schedule.c core/train/schedule.h
 libstance_la_SOURCES += core/train/checkpoint.c core/train/checkpoint.h core/train/evaluate.c \
 	core/train/evaluate.h core/train/folder.c core/train/folder.h core/train/pose_text.c \

@@ -13,6 +13,7 @@
 #include "train/folder.h"
 #include "train/look_log.h"
 #include "train/progress.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/weights.h"
 
@@ -57,6 +58,11 @@ struct run {
     struct stance_look_log             look; /* what diagnosis finds */
     int64_t                            bad_micro; /* of the window at hand, from 1; 0: none is known */
     bool                               exponents_due;
+    bool                               writes; /* files and the terminal: of several processes rank 0 */
+    struct stance_comm                *comm; /* NULL: one process. What follows is for several only: */
+    struct stance_position             mark; /* the end of the last window: what checkpoints hold */
+    bool                               stopping; /* all have agreed to */
+    struct stance_error                failure;  /* of this process, until the others know */
     double                             started;
     int64_t                            started_at; /* windows done before this start */
     struct stance_train_result        *result;
@@ -70,9 +76,15 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool stopped(const struct run *r)
+static bool asked_to_stop(const struct run *r)
 {
     return r->o->stop != NULL && *r->o->stop;
+}
+
+/* Several processes stop together, at the end of a window. */
+static bool stopped(const struct run *r)
+{
+    return r->comm != NULL ? r->stopping : asked_to_stop(r);
 }
 
 static double rate(const struct run *r)
@@ -169,29 +181,57 @@ static stance_status open_loggers(struct run *r, struct stance_error *err)
 
 /* ---- checkpoints and evaluation ---------------------------------------------------------------- */
 
+/* What a checkpoint holds. With several processes and an open window, of whose gradients each has its own
+ * part, that is the end of the window before: masters, moments, states and scaler have not changed since. */
+static struct stance_position kept(const struct run *r)
+{
+    struct stance_position p = r->comm != NULL && r->at.micro > 0 ? r->mark : r->at;
+
+    p.best = r->at.best;
+    return p;
+}
+
+static stance_status write_checkpoint(struct run *r, const char *path, struct stance_error *err)
+{
+    const struct stance_window   window = stance_step_window(r->step);
+    const struct stance_position at     = kept(r);
+    stance_status                status;
+
+    if (r->comm != NULL)
+        stance_step_set_window(r->step, &(struct stance_window){ 0 });
+    status = stance_checkpoint_write(path, r->step, r->setup, &at, err);
+    if (r->comm != NULL)
+        stance_step_set_window(r->step, &window);
+    return status;
+}
+
 static stance_status save(struct run *r, struct stance_error *err)
 {
     char          path[4400];
-    stance_status status;
+    stance_status status = STANCE_OK;
 
     snprintf(path, sizeof path, "%s/step_%" PRId64 ".safetensors", r->folder.work, r->at.iteration);
-    status = stance_checkpoint_write(path, r->step, r->setup, &r->at, err);
-    if (status == STANCE_OK)
+    if (r->writes)
+        status = write_checkpoint(r, path, err);
+    if (status == STANCE_OK && r->writes)
         status = stance_folder_last(&r->folder, path, err);
+    status = stance_comm_agree(r->comm, status, err);
     if (status != STANCE_OK)
         return status;
-    if (r->setup->recipe->checkpoint.keep != INT64_MIN)
+    if (r->writes && r->setup->recipe->checkpoint.keep != INT64_MIN)
         stance_checkpoint_prune(r->folder.work, r->setup->recipe->checkpoint.keep);
     snprintf(r->result->last, sizeof r->result->last, "%.4095s", path);
-    r->saved = r->at;
+    r->saved = kept(r);
     return STANCE_OK;
 }
 
 /* Whether the newest checkpoint is behind the run: also by an evaluation, or the end of an epoch, alone. */
 static bool unsaved(const struct run *r)
 {
-    return r->at.epoch != r->saved.epoch || r->at.batch != r->saved.batch || r->at.iteration != r->saved.iteration
-           || r->at.micro != r->saved.micro || (r->at.best != r->saved.best && !isnan(r->at.best));
+    const struct stance_position at = kept(r);
+
+    return at.epoch != r->saved.epoch || at.batch != r->saved.batch || at.iteration != r->saved.iteration
+           || at.micro != r->saved.micro || (at.best != r->saved.best && !isnan(at.best));
 }
 
 static stance_status keep_best(struct run *r, double value, struct stance_error *err)
@@ -201,7 +241,7 @@ static stance_status keep_best(struct run *r, double value, struct stance_error 
     r->at.best = value;
     snprintf(r->result->best_file, sizeof r->result->best_file, "%.4000s/best_%.60s.safetensors", r->folder.work,
              r->t->best.s);
-    return stance_checkpoint_write(r->result->best_file, r->step, r->setup, &r->at, err);
+    return stance_comm_agree(r->comm, r->writes ? write_checkpoint(r, r->result->best_file, err) : STANCE_OK, err);
 }
 
 /* The evaluation itself, over the averaged weights where the recipe has them. */
@@ -212,7 +252,10 @@ static stance_status run_evaluation(struct run *r, const struct stance_predictio
 
     if (status != STANCE_OK)
         return status;
-    status = stance_evaluation_run(r->evaluation, p, count, r->o->stop, err);
+    if (r->comm != NULL)
+        status = stance_ranks_statistics(r->comm, r->step, err);
+    if (status == STANCE_OK)
+        status = stance_evaluation_run(r->evaluation, p, count, r->o->stop, err);
     if (average) /* also after a failure: the masters are to be saved */
         back = stance_step_exchange_average(r->step, status == STANCE_OK ? err : NULL);
     return status == STANCE_OK ? back : status;
@@ -331,26 +374,69 @@ static void tell_findings(struct run *r, bool skipped, bool goes_on)
     stance_string_free(&text);
 }
 
+/* ---- one of several processes --------------------------------------------------------------------------- */
+
+/* Weight of this process' samples of a micro-batch in its window. */
+static double weight_of(const struct run *r, int64_t micro, int32_t count)
+{
+    double weight = stance_windows_weight(&r->windows, micro, r->at.micro);
+
+    return r->comm == NULL ? weight : weight * (double)count / (double)stance_windows_samples(&r->windows, micro);
+}
+
+static bool last_of_window(const struct run *r, int64_t micro, int64_t done)
+{
+    return micro + 1 == stance_windows_end(&r->windows, micro, done);
+}
+
+/* After a failure of this process alone: takes part in the rest of the window without a sample, so that the
+ * others get to its end and learn of it there. A window that goes on into the next epoch has no such end:
+ * then the others have to be ended. */
+static stance_status leave_window(struct run *r, struct stance_error *err)
+{
+    int64_t micro = r->at.epoch * r->batches + r->at.batch;
+    stance_status status = STANCE_OK;
+    struct stance_step_result w;
+
+    r->failure = *err;
+    if (stance_windows_end(&r->windows, micro, r->at.micro) > (r->at.epoch + 1) * r->batches)
+        return err->status;
+    for (bool last = false; !last && status == STANCE_OK; micro++, r->at.micro++) {
+        last   = last_of_window(r, micro, r->at.micro);
+        status = stance_step_idle(r->step, err);
+    }
+    if (status == STANCE_OK) {
+        stance_step_share(r->step)[STANCE_SHARE_FAILED] = 1;
+        status = stance_step_apply(r->step, 0, &w, err);
+    }
+    *err = r->failure;
+    return status == STANCE_ERR_INTERRUPTED ? stance_comm_agree(r->comm, err->status, err) : err->status;
+}
+
 /* One micro-batch; at the end of its window, the update. */
 static stance_status train_batch(struct run *r, const struct stance_batch *b, double data_time, double start,
                                  struct stance_error *err)
 {
     enum stance_step_program  which = b->count == r->t->batch_size ? STANCE_STEP_BATCH : STANCE_STEP_LAST;
     int64_t                   micro = r->at.epoch * r->batches + r->at.batch;
-    double                    weight = stance_windows_weight(&r->windows, micro, r->at.micro), lr;
-    bool                      last   = micro + 1 == stance_windows_end(&r->windows, micro, r->at.micro);
+    double                    weight = weight_of(r, micro, b->count), lr;
+    double                   *share  = stance_step_share(r->step);
+    bool                      last   = last_of_window(r, micro, r->at.micro);
     struct stance_step_result w;
     stance_status             status = fill(r, which, b, err);
 
     if (r->at.micro == 0)
         want_exponents(r);
+    if (r->comm != NULL && last)
+        stance_step_close_window(r->step);
     if (status == STANCE_OK)
-        status = stance_step_micro(r->step, which, weight, err);
+        status = b->count > 0 ? stance_step_micro(r->step, which, weight, err) : stance_step_idle(r->step, err);
     if (status != STANCE_OK)
         return status;
-    r->sum.acc += weight * accuracy(r, which, b);
+    if (b->count > 0)
+        share[STANCE_SHARE_ACC] += weight * accuracy(r, which, b);
+    share[STANCE_SHARE_SAMPLES] += b->count;
     r->sum.data_time += data_time;
-    r->sum.samples += b->count;
     r->at.batch++;
     r->at.micro++;
     mark_bad(r);
@@ -358,11 +444,21 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
         r->sum.time += now() - start;
         return STANCE_OK;
     }
-    lr     = rate(r);
+    lr = rate(r);
+    if (r->comm != NULL)
+        share[STANCE_SHARE_STOP] = asked_to_stop(r);
     status = stance_step_apply(r->step, lr, &w, err);
     mark_bad(r);
+    if (r->comm != NULL && share[STANCE_SHARE_FAILED] > 0)
+        return stance_comm_agree(r->comm, STANCE_OK, err);
+    if (status != STANCE_OK && status != STANCE_ERR_DIVERGED)
+        return status;
+    r->stopping = share[STANCE_SHARE_STOP] > 0;
     r->at.iteration++;
     r->at.micro = 0;
+    r->mark     = r->at;
+    r->sum.acc += share[STANCE_SHARE_ACC];
+    r->sum.samples += (int64_t)share[STANCE_SHARE_SAMPLES];
     r->sum.time += now() - start;
     r->sum.loss += w.loss;
     r->sum.n++;
@@ -372,7 +468,7 @@ static stance_status train_batch(struct run *r, const struct stance_batch *b, do
     }
     tell_findings(r, w.skipped, status == STANCE_OK);
     report(r, lr, &w);
-    return status;
+    return status == STANCE_ERR_DIVERGED ? stance_comm_common(r->comm, status) : status;
 }
 
 static bool finished(const struct run *r)
@@ -402,7 +498,7 @@ static stance_status train_epoch(struct run *r, struct stance_error *err)
         }
         status = stance_loader_next(r->loader, &b, err);
         if (status != STANCE_OK)
-            return status;
+            return r->comm != NULL ? leave_window(r, err) : status;
         if (b == NULL)
             return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "the loader ended an epoch early");
         loaded = now();
@@ -440,12 +536,13 @@ static stance_status loop(struct run *r, struct stance_error *err)
         if (status == STANCE_OK && r->at.batch == r->batches && !stopped(r))
             status = end_epoch(r, err);
     }
-    if (status == STANCE_ERR_INTERRUPTED && stopped(r))
+    if (status == STANCE_ERR_INTERRUPTED && stopped(r) && r->comm == NULL)
         status = STANCE_OK; /* within an evaluation; told below, after the checkpoint */
     if (status == STANCE_OK && unsaved(r))
         status = save(r, err);
     if (status == STANCE_OK && stopped(r))
-        status = STANCE_FAIL(err, STANCE_ERR_INTERRUPTED, "stopped by a signal; checkpoint %s", r->result->last);
+        status = stance_comm_common(r->comm, STANCE_FAIL(err, STANCE_ERR_INTERRUPTED, "stopped by a signal; checkpoint %s",
+                                                         r->result->last));
     return status;
 }
 
@@ -457,13 +554,14 @@ static stance_status make_step(struct run *r, struct stance_error *err)
     bool                       evaluates = r->t->eval_interval != INT64_MIN;
     struct stance_step_options o = {
         .model = &s->model, .device = s->device, .policy = s->policy, .optimizer = &s->optimizer, .scaler = s->scaler,
-        .batch = (int32_t)r->t->batch_size, .last_batch = (int32_t)stance_windows_samples(&r->windows, r->batches - 1),
+        .batch = (int32_t)r->t->batch_size, .last_batch = stance_loader_count(r->loader, r->batches - 1),
         .eval_batch = evaluates ? (int32_t)s->recipe->test.batch_size : 0,
         .eval_last_batch = evaluates ? stance_evaluation_last_batch(s) : 0,
         .rebuild = stance_setup_rebuild(s), .accumulate = r->t->accumulate > 1,
         .max_skips = r->t->max_consecutive_skips == INT64_MIN ? stance_scaler_skip_limit(s->scaler)
                                                               : r->t->max_consecutive_skips,
         .debug_overflow = debugs(r),
+        .comm = r->comm, .bucket = (size_t)(s->recipe->comm.bucket * 1048576), .sync_bn = s->recipe->comm.sync_bn,
     };
 
     stance_setup_window(s, &o);
@@ -519,45 +617,84 @@ static stance_status begin(struct run *r, struct stance_error *err)
     return status == STANCE_OK ? stance_step_refresh(r->step, err) : status;
 }
 
-/* Fresh weights, the backbone's published ones over them, or what --load or --resume name. */
-static stance_status first_weights(struct run *r, struct stance_error *err)
+/* The checkpoint to go on from; NULL: there is none, which is told. */
+static stance_status find_checkpoint(struct run *r, char **found, struct stance_error *err)
 {
-    struct stance_store *store = stance_step_store(r->step);
-    char                *found = NULL;
-    char                 text[4300];
-    stance_status        status = stance_store_initialise(store, (uint64_t)r->t->seed, err);
+    char          text[4300];
+    stance_status status = STANCE_OK;
 
-    if (status == STANCE_OK && r->o->load != NULL)
+    *found = NULL;
+    if (!r->o->resume)
+        return STANCE_OK;
+    if (r->o->resume_from != NULL) {
+        *found = stance_strdup(r->o->resume_from);
+        return *found != NULL ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s", r->o->resume_from);
+    }
+    if (r->writes)
+        status = stance_checkpoint_newest(r->folder.work, found, err);
+    status = stance_comm_agree(r->comm, status, err);
+    if (status == STANCE_OK && r->comm != NULL)
+        status = stance_ranks_path(r->comm, found, err);
+    if (status == STANCE_OK && *found == NULL) {
+        snprintf(text, sizeof text, "no checkpoint in %.4000s: starting from the beginning", r->folder.work);
+        message(r, text);
+    }
+    return status;
+}
+
+/* Fresh weights, the backbone's published ones over them, or what --load names. Of several processes rank 0
+ * reads the files. */
+static stance_status fresh_weights(struct run *r, struct stance_error *err)
+{
+    struct stance_store *store      = stance_step_store(r->step);
+    const char          *pretrained = r->setup->recipe->pretrained;
+    stance_status        status     = stance_store_initialise(store, (uint64_t)r->t->seed, err);
+
+    if (status == STANCE_OK && r->writes && r->o->load != NULL)
         status = stance_weights_load(store, r->o->load, NULL, err);
-    else if (status == STANCE_OK && r->setup->recipe->pretrained != NULL && !r->o->resume)
-        status = stance_weights_load(store, r->setup->recipe->pretrained, "backbone.", err);
+    else if (status == STANCE_OK && r->writes && pretrained != NULL)
+        status = stance_weights_load(store, pretrained, "backbone.", err);
+    return status == STANCE_OK ? begin(r, err) : status;
+}
+
+static stance_status resume(struct run *r, const char *path, struct stance_error *err)
+{
+    char          text[4300];
+    stance_status status = stance_store_initialise(stance_step_store(r->step), (uint64_t)r->t->seed, err);
+
     if (status == STANCE_OK)
         status = begin(r, err);
-    if (status != STANCE_OK || !r->o->resume)
-        return status;
-    if (r->o->resume_from == NULL) {
-        status = stance_checkpoint_newest(r->folder.work, &found, err);
-        if (status != STANCE_OK)
-            return status;
-        if (found == NULL) {
-            snprintf(text, sizeof text, "no checkpoint in %.4000s: starting from the beginning", r->folder.work);
-            message(r, text);
-            if (r->setup->recipe->pretrained != NULL && r->o->load == NULL)
-                status = stance_weights_load(store, r->setup->recipe->pretrained, "backbone.", err);
-            return status == STANCE_OK ? begin(r, err) : status;
-        }
-    }
-    status = stance_checkpoint_read(found != NULL ? found : r->o->resume_from, r->step, r->setup, &r->at, err);
     if (status == STANCE_OK)
-        status = check_position(r, found != NULL ? found : r->o->resume_from, err);
-    if (status == STANCE_OK) {
-        snprintf(text, sizeof text, "resumed from %.4000s at step %" PRId64, found != NULL ? found : r->o->resume_from,
-                 r->at.iteration);
-        message(r, text);
-        r->saved = r->at;
-        snprintf(r->result->last, sizeof r->result->last, "%.4095s", found != NULL ? found : r->o->resume_from);
-    }
-    stance_free(found);
+        status = stance_checkpoint_read(path, r->step, r->setup, &r->at, err);
+    if (status == STANCE_OK)
+        status = check_position(r, path, err);
+    if (status == STANCE_OK && r->comm != NULL && r->at.micro > 0)
+        status = STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "%s: was written within a step by one process: only one can go on from it",
+                             path);
+    if (status != STANCE_OK)
+        return status;
+    snprintf(text, sizeof text, "resumed from %.4000s at step %" PRId64, path, r->at.iteration);
+    message(r, text);
+    r->saved = r->mark = r->at;
+    snprintf(r->result->last, sizeof r->result->last, "%.4095s", path);
+    return STANCE_OK;
+}
+
+static stance_status first_weights(struct run *r, struct stance_error *err)
+{
+    char         *path   = NULL;
+    stance_status status = find_checkpoint(r, &path, err);
+
+    if (status != STANCE_OK)
+        return status;
+    status = stance_comm_agree(r->comm, path != NULL ? resume(r, path, err) : fresh_weights(r, err), err);
+    if (status == STANCE_OK && r->comm != NULL && path == NULL)
+        status = stance_ranks_weights(r->comm, r->step, err);
+    if (status == STANCE_OK && r->comm != NULL && path == NULL)
+        status = stance_comm_agree(r->comm, begin(r, err), err);
+    if (status == STANCE_OK && r->comm != NULL)
+        status = stance_ranks_compare(r->comm, r->step, r->setup, &r->at, err);
+    stance_free(path);
     return status;
 }
 
@@ -570,13 +707,14 @@ static void warn_of_schedule(struct run *r)
         message(r, text);
 }
 
+/* Alone: what this process needs. */
 static stance_status prepare(struct run *r, struct stance_error *err)
 {
     struct stance_setup         *s = r->setup;
     struct stance_loader_options o = {
         .task = s->task, .task_state = s->task_state, .dataset = s->train.ops, .dataset_state = s->train.state,
         .batch_size = (int32_t)r->t->batch_size, .workers = (int32_t)r->t->workers, .seed = (uint64_t)r->t->seed,
-        .training = true, .cache_bytes = CACHE_BYTES,
+        .training = true, .cache_bytes = CACHE_BYTES, .rank = stance_comm_rank(r->comm), .world = s->place.world,
     };
     stance_status status = stance_loader_new(&o, &r->loader, err);
 
@@ -585,7 +723,7 @@ static stance_status prepare(struct run *r, struct stance_error *err)
     r->batches = stance_loader_batches(r->loader);
     r->windows = (struct stance_windows){
         .accumulate = r->t->accumulate, .batches = r->batches, .end = r->t->epochs * r->batches,
-        .batch_size = r->t->batch_size, .samples = stance_loader_samples(r->loader),
+        .batch_size = r->t->batch_size * s->place.world, .samples = s->train.ops->count(s->train.state),
         .flush = r->t->accumulate_flush, .drop = r->t->accumulate_drop,
     };
     r->steps = stance_windows_count(&r->windows);
@@ -599,15 +737,15 @@ static stance_status prepare(struct run *r, struct stance_error *err)
         status = find_inputs(r, err);
     if (status == STANCE_OK && r->t->eval_interval != INT64_MIN)
         status = stance_evaluation_new(s, r->step, (int)r->t->workers, CACHE_BYTES, &r->evaluation, err);
-    if (status == STANCE_OK)
+    if (status == STANCE_OK && r->writes)
         status = stance_folder_make(s, r->o->work_dir, &r->folder, err);
-    if (status == STANCE_OK)
+    if (status == STANCE_OK && r->writes)
         status = open_loggers(r, err);
-    if (status == STANCE_OK)
+    if (status == STANCE_OK && r->writes)
         stance_look_log_open(&r->look, r->folder.start);
     if (status == STANCE_OK)
         warn_of_schedule(r);
-    return status == STANCE_OK ? first_weights(r, err) : status;
+    return status;
 }
 
 /* After the loggers have closed their files. A run is none the worse for lack of its page. */
@@ -615,21 +753,25 @@ static void write_page(const struct run *r)
 {
     struct stance_error err = STANCE_ERROR_INIT;
 
-    if (r->started > 0 && stance_report_of(r->folder.work, r->folder.start, &err) != STANCE_OK)
+    if (r->writes && r->started > 0 && stance_report_of(r->folder.work, r->folder.start, &err) != STANCE_OK)
         STANCE_LOG(STANCE_LOG_WARN, "no report: %s", err.text);
 }
 
 stance_status stance_train(struct stance_setup *setup, const struct stance_train_options *o,
                            struct stance_train_result *result, struct stance_error *err)
 {
-    struct run    r = { .setup = setup, .o = o, .t = &setup->recipe->train, .at = { .best = NAN }, .saved = { .epoch = -1 }, .result = result };
+    struct run    r = { .setup = setup, .o = o, .t = &setup->recipe->train, .at = { .best = NAN }, .saved = { .epoch = -1 }, .mark = { .best = NAN },
+                        .result = result, .comm = setup->comm, .writes = setup->place.writes };
     struct stance_event e;
     stance_status status;
 
     *result = (struct stance_train_result){ .best = NAN };
-    stance_meter_init(&r.meter, stderr, o->quiet);
-    stance_log_set_sink(stance_meter_log, &r.meter);
-    status = prepare(&r, err);
+    stance_meter_init(&r.meter, stderr, o->quiet || !r.writes);
+    if (r.writes)
+        stance_log_set_sink(stance_meter_log, &r.meter);
+    status = stance_comm_agree(r.comm, prepare(&r, err), err);
+    if (status == STANCE_OK)
+        status = first_weights(&r, err);
     if (status == STANCE_OK) {
         e = event(&r, STANCE_EVENT_START, NULL, 0);
         tell(&r, &e);
@@ -639,7 +781,8 @@ stance_status stance_train(struct stance_setup *setup, const struct stance_train
         result->skipped = stance_step_skips(r.step)->total;
     }
     stance_meter_close_line(&r.meter);
-    stance_log_set_sink(NULL, NULL);
+    if (r.writes)
+        stance_log_set_sink(NULL, NULL);
     result->epochs     = r.at.epoch;
     result->iterations = r.at.iteration;
     result->best       = r.at.best;

@@ -5,8 +5,11 @@
 
 #include "data/pose_info.h"
 
+#include <stance/log.h>
+
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static stance_status find_plugin(void *registry, enum stance_kind kind, const char *name,
                                  const struct stance_plugin **out, struct stance_error *err)
@@ -29,7 +32,12 @@ static stance_status open_device(struct stance_setup *s, unsigned parts, struct 
     const struct stance_recipe_lookup lookup = { find_plugin, s->registry };
     void         *config = stance_plugin_config_copy(r->device.plugin, r->device.config);
     int           threads = r->machine.threads == INT64_MIN ? 0 : (int)r->machine.threads;
-    stance_status status;
+    stance_status status  = STANCE_OK;
+
+    if (threads == 0 && s->comm != NULL)
+        status = stance_comm_cores(s->comm, &threads, err);
+    if (status != STANCE_OK)
+        return status;
 
     if (config == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "device '%s'", r->device.name);
@@ -144,6 +152,58 @@ enum stance_rebuild stance_setup_rebuild(const struct stance_setup *s)
     return of_word[s->recipe->memory.recompute];
 }
 
+static void drop(void *ctx, enum stance_log_level level, const char *module, const char *text)
+{
+    (void)ctx, (void)level, (void)module, (void)text;
+}
+
+/* The comm plugin of a job of several processes. `auto` goes by what the gradients lie in. */
+static stance_status open_comm(struct stance_setup *s, struct stance_error *err)
+{
+    const char *name = s->recipe != NULL ? s->recipe->comm.name.s : "auto";
+    double      timeout = s->recipe != NULL ? s->recipe->comm.timeout : 60;
+
+    if (strcmp(name, "auto") == 0)
+        name = s->recipe != NULL && strcmp(s->recipe->device.name, "cuda") == 0 ? "nccl" : "mpi";
+    if (strcmp(name, "none") == 0)
+        return STANCE_FAIL(err, STANCE_ERR_UNSUPPORTED, "comm.name is none, but %s has started %d processes",
+                           s->place.launcher, s->place.world);
+    if (stance_comm_open(s->registry, name, s->place.world, timeout, &s->comm, err) != STANCE_OK)
+        return stance_error_prefix(err, err != NULL ? err->status : STANCE_ERR_UNSUPPORTED, "%d processes of %s",
+                                   s->place.world, s->place.launcher);
+    return STANCE_OK;
+}
+
+/* Where several processes were started, they join here, also to tell of a recipe that cannot be read once. */
+static stance_status join(struct stance_setup *s, stance_status status, struct stance_error *err)
+{
+    struct stance_error     of_comm = STANCE_ERROR_INIT;
+    struct stance_comm_item recipe  = { "recipe", 0 };
+
+    if (stance_place_detect((const char *const *)environ, &s->place, &of_comm) != STANCE_OK || s->place.world == 1) {
+        if (status == STANCE_OK && of_comm.status != STANCE_OK && err != NULL)
+            *err = of_comm;
+        return status == STANCE_OK ? of_comm.status : status;
+    }
+    if (s->place.rank != 0 && stance_log_level_get() == STANCE_LOG_WARN)
+        stance_log_set_sink(drop, NULL); /* rank 0 tells what all meet */
+    if (open_comm(s, &of_comm) != STANCE_OK) {
+        if (status == STANCE_OK && err != NULL)
+            *err = of_comm;
+        return status == STANCE_OK ? of_comm.status : status;
+    }
+    status = stance_comm_agree(s->comm, status, err);
+    if (status == STANCE_OK && !stance_recipe_hash(s->recipe, &recipe.hash))
+        status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "recipe");
+    if (status == STANCE_OK)
+        status = stance_comm_same(s->comm, &recipe, 1, err);
+    /* Rebuilt norms would ask the other processes again, in an order of their own. */
+    if (status == STANCE_OK && s->recipe->comm.sync_bn && s->recipe->memory.recompute != STANCE_RECOMPUTE_NONE)
+        status = stance_config_fail(err, STANCE_ERR_INVAL, stance_config_get(s->recipe->tree->root, "memory.recompute"),
+                                    "memory.recompute and comm.sync_bn do not go together");
+    return status;
+}
+
 stance_status stance_setup_make(struct stance_registry *registry, const char *recipe,
                                 const struct stance_recipe_options *options, unsigned parts,
                                 struct stance_setup *out, struct stance_error *err)
@@ -152,8 +212,10 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
     struct stance_setup              *s      = out;
     stance_status                     status;
 
-    *s          = (struct stance_setup){ .registry = registry };
+    *s          = (struct stance_setup){ .registry = registry, .place = { "none", 0, 1, 0, true } };
     status      = stance_recipe_load(recipe, options, &lookup, &s->recipe, err);
+    if (parts & STANCE_SETUP_COMM)
+        status = join(s, status, err);
     if (status != STANCE_OK)
         return status;
     s->model = (struct stance_model){ registry, instance_of(&s->recipe->backbone), instance_of(&s->recipe->head),
@@ -172,7 +234,7 @@ stance_status stance_setup_make(struct stance_registry *registry, const char *re
         status = open_data(&s->recipe->dataset, &s->recipe->val_split, &s->val, err);
     if (status == STANCE_OK && (parts & (STANCE_SETUP_TRAIN | STANCE_SETUP_VAL)))
         status = open_task(s, err);
-    return status;
+    return stance_comm_agree(s->comm, status, err);
 }
 
 void stance_setup_window(const struct stance_setup *s, struct stance_step_options *o)
@@ -197,6 +259,7 @@ void stance_setup_clear(struct stance_setup *s)
     stance_scaler_free(s->scaler);
     stance_device_close(s->device);
     stance_recipe_free(s->recipe);
+    stance_comm_close(s->comm);
     stance_arena_free(s->points);
     *s = (struct stance_setup){ .registry = s->registry };
 }

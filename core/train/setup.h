@@ -8,15 +8,19 @@
 #include "compile/program.h"
 #include "config/recipe.h"
 #include "registry/instance.h"
+#include "step/comm.h"
 #include "step/model.h"
 #include "step/scaler.h"
 #include "step/step.h"
+#include "train/launch.h"
 
 /** An opened dataset. ops NULL: not opened. */
 struct stance_data { const struct stance_dataset_ops *ops; void *state; };
 
 struct stance_setup {
     struct stance_registry *registry; /**< the caller's */
+    struct stance_place     place;    /**< as the launcher tells it; world 1 without STANCE_SETUP_COMM */
+    struct stance_comm     *comm;     /**< NULL: one process */
     struct stance_recipe   *recipe;
     struct stance_device   *device;
     struct stance_policy    policy;
@@ -35,7 +39,8 @@ enum stance_setup_part {
     STANCE_SETUP_TRAIN = 1,  /**< open data.train */
     STANCE_SETUP_VAL   = 2,  /**< open data.val */
     STANCE_SETUP_DEVICE = 4, /**< open the device, settle the precision */
-    STANCE_SETUP_BACKWARD = 8 /**< the device must train: optimizer, schedule and scaler too */
+    STANCE_SETUP_BACKWARD = 8, /**< the device must train: optimizer, schedule and scaler too */
+    STANCE_SETUP_COMM = 16   /**< join the other processes of the job, if this one is one of several */
 };
 
 /** @param registry  outlives the setup. @param parts  STANCE_SETUP_... or-ed together

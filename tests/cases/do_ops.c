@@ -34,7 +34,7 @@ struct norm {
 static struct stance_value build_norm(struct stance_builder *b, const void *ctx)
 {
     const struct norm             *m    = ctx;
-    const struct stance_batch_norm a    = { m->eps, m->momentum };
+    const struct stance_batch_norm a    = { .eps = m->eps, .momentum = m->momentum };
     const struct stance_init       zero = { STANCE_INIT_CONSTANT, 0, 0 },
                              one        = { STANCE_INIT_CONSTANT, 1, 0 };
     const struct stance_shape c         = stance_shape1(m->channels);

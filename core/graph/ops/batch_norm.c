@@ -87,27 +87,72 @@ static bool holds(const struct stance_tensor *t, double v)
     return isfinite(t->stored == STANCE_TYPE_F64 ? v : (double)(float)v);
 }
 
-OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
+/* Sums over all processes: channels of one kind, channels of another, the number of elements. */
+static size_t sync_workspace(const struct stance_call *c, int x)
+{
+    const struct stance_batch_norm *a = c->attr;
+
+    return a->sync != NULL ? (size_t)(2 * c->in[x].shape.dim[1] + 1) * sizeof(double) : 0;
+}
+
+static size_t workspace(const struct stance_call *c)
+{
+    return sync_workspace(c, 0);
+}
+
+/* Mean of a channel here and the sum of squares about it. */
+OP_INLINE void moments(const struct stance_tensor *x, const struct view *v, int64_t k, double *mean, double *squares,
+                       enum op_mode mode)
+{
+    double sum = 0, q = 0, m;
+
+    for (int64_t o = 0; o < v->outer; o++)
+        for (int64_t i = 0; i < v->inner; i++)
+            sum += get(x, (o * v->channels + k) * v->inner + i, mode);
+    m = sum / (double)(v->outer * v->inner);
+    for (int64_t o = 0; o < v->outer; o++)
+        for (int64_t i = 0; i < v->inner; i++) {
+            double d = get(x, (o * v->channels + k) * v->inner + i, mode) - m;
+
+            q += d * d;
+        }
+    *mean    = m;
+    *squares = q;
+}
+
+OP_INLINE stance_status body(const struct stance_call *c, enum op_mode mode)
 {
     const struct stance_batch_norm *a = c->attr;
     const struct stance_tensor     *x = &c->in[0], *y = &c->out[0];
     const struct view               v = view_of(&x->shape);
-    const int64_t                   n = v.outer * v.inner;
+    double                         *shared = c->workspace, n = (double)(v.outer * v.inner);
 
+    if (a->sync != NULL) {
+        stance_status status;
+
+        for (int64_t k = 0; k < v.channels; k++) {
+            moments(x, &v, k, &shared[k], &shared[v.channels + k], mode);
+            shared[v.channels + k] += n * shared[k] * shared[k];
+            shared[k] *= n;
+        }
+        shared[2 * v.channels] = n;
+        status = a->sync->sum(a->sync, shared, (size_t)(2 * v.channels + 1));
+        if (status != STANCE_OK)
+            return status;
+        n = shared[2 * v.channels];
+    }
     for (int64_t k = 0; k < v.channels; k++) {
-        double sum = 0, squares = 0, mean, inv_std, unbiased;
+        double squares, mean, inv_std, unbiased;
 
-        for (int64_t o = 0; o < v.outer; o++)
-            for (int64_t i = 0; i < v.inner; i++)
-                sum += get(x, (o * v.channels + k) * v.inner + i, mode);
-        mean = sum / (double)n;
-        for (int64_t o = 0; o < v.outer; o++)
-            for (int64_t i = 0; i < v.inner; i++) {
-                double d = get(x, (o * v.channels + k) * v.inner + i, mode) - mean;
-
-                squares += d * d;
-            }
-        inv_std = 1 / sqrt(squares / (double)n + a->eps);
+        if (a->sync == NULL) {
+            moments(x, &v, k, &mean, &squares, mode);
+        } else {
+            mean    = shared[k] / n;
+            squares = shared[v.channels + k] - n * mean * mean;
+            if (squares < 0)
+                squares = 0;
+        }
+        inv_std = 1 / sqrt(squares / n + a->eps);
         for (int64_t o = 0; o < v.outer; o++)
             for (int64_t i = 0; i < v.inner; i++) {
                 int64_t at = (o * v.channels + k) * v.inner + i;
@@ -118,7 +163,7 @@ OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
         put(&c->out[4], k, inv_std, mode);
 
         /* A single value has no unbiased variance; it is taken as 0, like the biased one. */
-        unbiased = n > 1 ? squares / (double)(n - 1) : 0;
+        unbiased = n > 1 ? squares / (n - 1) : 0;
         if (!holds(&c->out[1], mean) || !holds(&c->out[2], unbiased)) {
             put(&c->out[1], k, get(&c->in[3], k, mode), mode);
             put(&c->out[2], k, get(&c->in[4], k, mode), mode);
@@ -127,8 +172,9 @@ OP_INLINE void body(const struct stance_call *c, enum op_mode mode)
             put(&c->out[2], k, (1 - a->momentum) * get(&c->in[4], k, mode) + a->momentum * unbiased, mode);
         }
     }
+    return STANCE_OK;
 }
-OP_REFERENCE(reference, body)
+OP_REFERENCE_STATUS(reference, body)
 
 const struct stance_op_ops stance_op_batch_norm = {
     .size       = sizeof(struct stance_op_ops),
@@ -138,6 +184,7 @@ const struct stance_op_ops stance_op_batch_norm = {
     .shape      = shape,
     .gradient   = gradient,
     .reference  = reference,
+    .workspace  = workspace,
 };
 
 /* ---- its gradient ------------------------------------------------------------------------------ */
@@ -168,24 +215,61 @@ static stance_status grad_shape(const void *attr, const struct stance_shape *in,
     return status == STANCE_OK ? grads("batch_norm_grad", attr, in, names, 3, out, out_type, err) : status;
 }
 
-OP_INLINE void grad_body(const struct stance_call *c, enum op_mode mode)
+static size_t grad_workspace(const struct stance_call *c)
+{
+    return sync_workspace(c, 1);
+}
+
+OP_INLINE void grad_sums(const struct stance_call *c, const struct view *v, int64_t k, double *dbias, double *dweight,
+                         enum op_mode mode)
 {
     const struct stance_tensor *dy = &c->in[0], *x = &c->in[1];
-    const struct view           v  = view_of(&x->shape);
-    const double                n  = (double)(v.outer * v.inner);
+    const double                mean = get(&c->in[3], k, mode), inv_std = get(&c->in[4], k, mode);
+    double                      b = 0, w = 0;
 
+    for (int64_t o = 0; o < v->outer; o++)
+        for (int64_t i = 0; i < v->inner; i++) {
+            int64_t at = (o * v->channels + k) * v->inner + i;
+
+            b += get(dy, at, mode);
+            w += get(dy, at, mode) * (get(x, at, mode) - mean) * inv_std;
+        }
+    *dbias   = b;
+    *dweight = w;
+}
+
+OP_INLINE stance_status grad_body(const struct stance_call *c, enum op_mode mode)
+{
+    const struct stance_batch_norm *a  = c->attr;
+    const struct stance_tensor     *dy = &c->in[0], *x = &c->in[1];
+    const struct view               v  = view_of(&x->shape);
+    double                         *shared = c->workspace, n = (double)(v.outer * v.inner);
+
+    if (a->sync != NULL) {
+        stance_status status;
+
+        for (int64_t k = 0; k < v.channels; k++) {
+            grad_sums(c, &v, k, &shared[k], &shared[v.channels + k], mode);
+            put(&c->out[1], k, shared[v.channels + k], mode);
+            put(&c->out[2], k, shared[k], mode);
+        }
+        shared[2 * v.channels] = n;
+        status = a->sync->sum(a->sync, shared, (size_t)(2 * v.channels + 1));
+        if (status != STANCE_OK)
+            return status;
+        n = shared[2 * v.channels];
+    }
     for (int64_t k = 0; k < v.channels; k++) {
         const double weight = get(&c->in[2], k, mode), mean = get(&c->in[3], k, mode);
         const double inv_std = get(&c->in[4], k, mode);
-        double       dbias = 0, dweight = 0;
+        double       dbias, dweight;
 
-        for (int64_t o = 0; o < v.outer; o++)
-            for (int64_t i = 0; i < v.inner; i++) {
-                int64_t at = (o * v.channels + k) * v.inner + i;
-
-                dbias += get(dy, at, mode);
-                dweight += get(dy, at, mode) * (get(x, at, mode) - mean) * inv_std;
-            }
+        if (a->sync == NULL) {
+            grad_sums(c, &v, k, &dbias, &dweight, mode);
+        } else {
+            dbias   = shared[k];
+            dweight = shared[v.channels + k];
+        }
         for (int64_t o = 0; o < v.outer; o++)
             for (int64_t i = 0; i < v.inner; i++) {
                 int64_t at  = (o * v.channels + k) * v.inner + i;
@@ -193,11 +277,14 @@ OP_INLINE void grad_body(const struct stance_call *c, enum op_mode mode)
 
                 put(&c->out[0], at, weight * inv_std * (get(dy, at, mode) - dbias / n - hat * dweight / n), mode);
             }
-        put(&c->out[1], k, dweight, mode);
-        put(&c->out[2], k, dbias, mode);
+        if (a->sync == NULL) {
+            put(&c->out[1], k, dweight, mode);
+            put(&c->out[2], k, dbias, mode);
+        }
     }
+    return STANCE_OK;
 }
-OP_REFERENCE(grad_reference, grad_body)
+OP_REFERENCE_STATUS(grad_reference, grad_body)
 
 const struct stance_op_ops stance_op_batch_norm_grad = {
     .size       = sizeof(struct stance_op_ops),
@@ -205,6 +292,7 @@ const struct stance_op_ops stance_op_batch_norm_grad = {
     .type_class = STANCE_CLASS_WIDE,
     .shape      = grad_shape,
     .reference  = grad_reference,
+    .workspace  = grad_workspace,
 };
 
 /* ---- by running statistics --------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 struct stance_value stance_batch_norm(struct stance_builder *b, struct stance_value x, float weight)
 {
-    const struct stance_batch_norm a    = { 1e-5, 0.1 };
+    const struct stance_batch_norm a    = { .eps = 1e-5, .momentum = 0.1 };
     const struct stance_init       zero = { STANCE_INIT_CONSTANT, 0, 0 }, one = { STANCE_INIT_CONSTANT, 1, 0 };
     const struct stance_init       start  = { STANCE_INIT_CONSTANT, weight, 0 };
     const struct stance_shape      xs     = stance_shape_of(b, x);

@@ -62,6 +62,16 @@ enum op_mode stance_op_mode(const struct stance_call *c, int n_in, int n_out);
         return STANCE_OK;                                  \
     }
 #define OP_REFERENCE(name, body) OP_REFERENCE_OF(name, body, c->n_in, c->n_out)
+/** The same from a body that may fail: `stance_status body(...)`. */
+#define OP_REFERENCE_STATUS(name, body)                           \
+    static stance_status name(const struct stance_call *c)        \
+    {                                                             \
+        enum op_mode mode = stance_op_mode(c, c->n_in, c->n_out); \
+                                                                  \
+        return mode == OP_F32   ? body(c, OP_F32)                 \
+               : mode == OP_F64 ? body(c, OP_F64)                 \
+                                : body(c, OP_MIXED);              \
+    }
 
 /* ---- shape rules: each check tells its failure and gives its status --------------------------- */
 

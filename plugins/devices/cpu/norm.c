@@ -16,7 +16,8 @@ struct norm {
     int                    mask, states; /**< results: the mask's, or -1; the first new_mean's */
     bool                   given;        /**< operands 3 and 4 are mean and inv_std */
     struct cpu_grid        y, z[CPU_NORM_MAX];
-    size_t                 a_at, partial_at, workspace; /**< a[k][padded] and b[padded]; sums of each unit */
+    size_t                 a_at, partial_at, shared_at, workspace; /**< a[k][padded] and b[padded]; sums of each
+                                                unit; moments [2 C + 1] of all processes, only with attr.sync */
 };
 
 /* Sums of one unit: shift, sum, square. */
@@ -93,6 +94,9 @@ static bool plan(const struct cpu *cpu, const struct stance_request *q, struct n
     n->a_at       = 0;
     n->partial_at = (size_t)(a->n_norm + 1) * (size_t)n->padded * sizeof(float);
     n->workspace  = n->partial_at + (without_statistics(n) ? 0 : (size_t)(units * PARTIAL * cpu->lanes) * sizeof(float));
+    n->shared_at  = (n->workspace + 63) / 64 * 64;
+    if (n->attr.sync != NULL && !n->given)
+        n->workspace = n->shared_at + (size_t)(2 * n->channels + 1) * sizeof(double);
     return true;
 }
 
@@ -105,6 +109,7 @@ static void read_attr(const struct stance_request *q, struct norm *n)
         n->attr = *(const struct stance_norm_sum *)q->attr;
     else
         n->attr = (struct stance_norm_sum){ .n_norm = 1, .factor = { 1 }, .eps = b->eps, .momentum = b->momentum,
+                                            .sync = b->sync,
                                             .inference = strcmp(q->op, "batch_norm_inference") == 0 };
 }
 
@@ -149,6 +154,7 @@ struct work {
     const struct stance_call *call;
     int                       k;
     float                    *a, *b, *partial;
+    double                   *shared; /**< NULL: statistics of this process alone */
 };
 
 static void stats_unit(void *ctx, int64_t i)
@@ -188,6 +194,33 @@ static void join(const struct work *w, int c, double *mean, double *variance)
         *variance = 0;
 }
 
+/* Moments of operand w->k over all processes, in w->shared: means, variances, the number of elements. */
+static stance_status share(const struct work *w)
+{
+    const struct norm     *n = w->n;
+    const struct cpu_grid *g = &n->z[w->k];
+    double                 m = (double)(g->images * g->height * g->width), *v = w->shared;
+    stance_status          status;
+
+    for (int c = 0; c < n->channels; c++) {
+        double mean, variance;
+
+        join(w, c, &mean, &variance);
+        v[c]               = m * mean;
+        v[n->channels + c] = m * (variance + mean * mean);
+    }
+    v[2 * n->channels] = m;
+    status             = n->attr.sync->sum(n->attr.sync, v, (size_t)(2 * n->channels + 1));
+    m                  = v[2 * n->channels];
+    for (int c = 0; c < n->channels; c++) {
+        v[c] /= m;
+        v[n->channels + c] = v[n->channels + c] / m - v[c] * v[c];
+        if (v[n->channels + c] < 0)
+            v[n->channels + c] = 0;
+    }
+    return status;
+}
+
 static void finish(const struct work *w)
 {
     const struct norm          *n  = w->n;
@@ -198,11 +231,17 @@ static void finish(const struct work *w)
     const float  *old_mean = in[3].data, *old_variance = in[4].data; /* given: mean and inv_std */
     float        *a = w->a + (size_t)w->k * (size_t)n->padded;
 
+    if (w->shared != NULL)
+        m = w->shared[2 * n->channels];
     for (int c = 0; c < n->channels; c++) {
         double mean = old_mean[c], variance = old_variance[c], inv;
 
-        if (!without_statistics(n))
+        if (w->shared != NULL) {
+            mean     = w->shared[c];
+            variance = w->shared[n->channels + c];
+        } else if (!without_statistics(n)) {
             join(w, c, &mean, &variance);
+        }
         inv = n->given ? (double)old_variance[c] : 1 / sqrt(variance + n->attr.eps);
         if (!without_statistics(n)) {
             const struct stance_tensor *out = &w->call->out[n->states + 4 * w->k];
@@ -253,10 +292,18 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
     w.a       = (float *)(workspace + n->a_at);
     w.b       = w.a + (size_t)n->attr.n_norm * (size_t)n->padded;
     w.partial = (float *)(workspace + n->partial_at);
+    if (n->attr.sync != NULL)
+        w.shared = (double *)(workspace + n->shared_at);
     memset(w.a, 0, (size_t)(n->attr.n_norm + 1) * (size_t)n->padded * sizeof *w.a);
     for (w.k = 0; w.k < n->attr.n_norm; w.k++) {
         if (!without_statistics(n))
             stance_cpu_parallel(cpu, stance_cpu_units(&n->z[w.k]), stats_unit, &w);
+        if (w.shared != NULL) {
+            stance_status status = share(&w);
+
+            if (status != STANCE_OK)
+                return status;
+        }
         finish(&w);
     }
     stance_cpu_parallel(cpu, stance_cpu_units(&n->y), apply_unit, &w);

@@ -21,7 +21,7 @@ struct norm_grad {
     int                         keeper;        /**< dz_k that holds g; -1: the plain result, the workspace or nothing */
     bool                        keep;          /**< g is stored */
     struct cpu_grid             y, z[CPU_NORM_MAX];
-    size_t                      coefficients, partial, g_at, workspace;
+    size_t                      coefficients, partial, g_at, shared_at, workspace;
 };
 
 static bool per_channel(const struct stance_tensor *t, int64_t channels)
@@ -112,6 +112,7 @@ static bool plan(struct cpu *cpu, const struct stance_request *q, struct norm_gr
     n->g_at         = part(&n->workspace, n->keep && n->plain < 0 && n->keeper < 0
                                               ? (size_t)stance_cpu_length(cpu, dy) * cpu_kind_size(n->kind)
                                               : 0);
+    n->shared_at    = part(&n->workspace, a->sync != NULL ? (size_t)(2 * n->channels + 1) * sizeof(double) : 0);
     return true;
 }
 
@@ -120,7 +121,8 @@ static void read_attr(const struct stance_request *q, struct stance_norm_sum_gra
     if (strcmp(q->op, "norm_sum_grad") == 0)
         *a = *(const struct stance_norm_sum_grad *)q->attr;
     else
-        *a = (struct stance_norm_sum_grad){ .n_dy = 1, .n_norm = 1, .factor = { 1 } };
+        *a = (struct stance_norm_sum_grad){ .n_dy = 1, .n_norm = 1, .factor = { 1 },
+                                            .sync = ((const struct stance_batch_norm *)q->attr)->sync };
 }
 
 /* Every pass reads an element of each tensor before it writes that element of another, so results may lie
@@ -176,6 +178,7 @@ struct work {
     int                       k;
     void                     *g; /**< where g is kept; NULL: nowhere */
     float                    *mean, *a, *c2, *c0, *partial;
+    double                   *shared; /**< sums [2 C + 1] of all processes; NULL: this one alone */
 };
 
 static void *dz_of(const struct work *w, int k)
@@ -244,32 +247,57 @@ static void reduce_unit(void *ctx, int64_t i)
     }
 }
 
+/* Both sums of channel c for operand w->k. */
+static void join(const struct work *w, int c, double *s, double *q)
+{
+    const struct cpu_grid *g = &w->n->y;
+    int                    lanes = w->cpu->lanes;
+
+    *s = *q = 0;
+    for (int64_t image = 0; image < g->images; image++)
+        for (int64_t band = 0; band < g->bands; band++) {
+            const float *p = sums(w, w->k, (image * g->blocks + c / lanes) * g->bands + band);
+
+            *s += p[c % lanes];
+            *q += p[lanes + c % lanes];
+        }
+}
+
+static stance_status share(const struct work *w)
+{
+    const struct norm_grad *n = w->n;
+    double                 *v = w->shared;
+
+    for (int c = 0; c < n->channels; c++)
+        join(w, c, &v[c], &v[n->channels + c]);
+    v[2 * n->channels] = (double)(n->z[w->k].images * n->z[w->k].height * n->z[w->k].width);
+    return n->attr.sync->sum(n->attr.sync, v, (size_t)(2 * n->channels + 1));
+}
+
 /* dweight, dbias and the coefficients of pass 2 for operand w->k. */
 static void finish(const struct work *w)
 {
     const struct norm_grad     *n = w->n;
     const struct stance_tensor *z = z_of(w, w->k), *out = &w->call->out[n->first_dz + 3 * w->k];
-    const struct cpu_grid      *g = &n->y;
     const float *weight = z[1].data, *mean = z[2].data, *inv = z[3].data;
     double       m = (double)(n->z[w->k].images * n->z[w->k].height * n->z[w->k].width);
-    int          lanes = w->cpu->lanes;
 
+    if (w->shared != NULL)
+        m = w->shared[2 * n->channels];
     for (int c = 0; c < n->padded; c++) {
-        double s = 0, q = 0, a, c2;
+        double s, q, a, c2;
 
         if (c >= n->channels) {
             w->a[c] = w->c2[c] = w->c0[c] = 0;
             continue;
         }
-        for (int64_t image = 0; image < g->images; image++)
-            for (int64_t band = 0; band < g->bands; band++) {
-                const float *p = sums(w, w->k, (image * g->blocks + c / lanes) * g->bands + band);
-
-                s += p[c % lanes];
-                q += p[lanes + c % lanes];
-            }
+        join(w, c, &s, &q);
         ((float *)out[1].data)[c] = (float)(q * inv[c]);
         ((float *)out[2].data)[c] = (float)s;
+        if (w->shared != NULL) {
+            s = w->shared[c];
+            q = w->shared[n->channels + c];
+        }
         a        = (double)weight[c] * inv[c];
         c2       = -a * inv[c] * inv[c] * q / m;
         w->a[c]  = (float)a;
@@ -297,11 +325,18 @@ static void dz_unit(void *ctx, int64_t i)
     w->cpu->pass->typed[n->typed].dz(&t);
 }
 
-static void second_pass(struct work *w, int k)
+static stance_status second_pass(struct work *w, int k)
 {
+    stance_status status = STANCE_OK;
+
     w->k = k;
+    if (w->shared != NULL)
+        status = share(w);
+    if (status != STANCE_OK)
+        return status;
     finish(w);
     stance_cpu_parallel(w->cpu, stance_cpu_units(&w->n->z[k]), dz_unit, w);
+    return STANCE_OK;
 }
 
 static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const struct stance_call *call)
@@ -309,12 +344,15 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
     struct norm_grad *n = (struct norm_grad *)kernel;
     char             *workspace = call->workspace;
     struct work       w = { .cpu = cpu, .n = n, .call = call };
+    stance_status     status = STANCE_OK;
 
     w.mean    = (float *)(workspace + n->coefficients);
     w.a       = w.mean + n->attr.n_norm * n->padded;
     w.c2      = w.a + n->padded;
     w.c0      = w.c2 + n->padded;
     w.partial = (float *)(workspace + n->partial);
+    if (n->attr.sync != NULL)
+        w.shared = (double *)(workspace + n->shared_at);
     for (int k = 0; k < n->attr.n_norm; k++) {
         memset(w.mean + k * n->padded, 0, (size_t)n->padded * sizeof(float));
         memcpy(w.mean + k * n->padded, z_of(&w, k)[2].data, (size_t)n->channels * sizeof(float));
@@ -323,12 +361,12 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
         w.g = n->plain >= 0 ? call->out[0].data : n->keeper >= 0 ? dz_of(&w, n->keeper) : workspace + n->g_at;
     stance_cpu_parallel(cpu, stance_cpu_units(&n->y), reduce_unit, &w);
     /* The operand whose place holds g comes last. */
-    for (int k = 0; k < n->attr.n_norm; k++)
+    for (int k = 0; k < n->attr.n_norm && status == STANCE_OK; k++)
         if (k != n->keeper)
-            second_pass(&w, k);
-    if (n->keeper >= 0)
-        second_pass(&w, n->keeper);
-    return STANCE_OK;
+            status = second_pass(&w, k);
+    if (n->keeper >= 0 && status == STANCE_OK)
+        status = second_pass(&w, n->keeper);
+    return status;
 }
 
 static const struct cpu_op norm_sum_grad   = { "norm_sum_grad", offer, prepare, launch, NULL };
