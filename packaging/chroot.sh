@@ -62,7 +62,7 @@ inside() (
         fi
         [ "$user" = root ] && home=/root || home=/nonexistent
         run="$*"
-        exec nice env -i PATH="$path" HOME="$home" TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        exec env -i PATH="$path" HOME="$home" TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
             CCACHE_DIR=/var/cache/ccache CCACHE_UMASK=000 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-parallel=$(getconf _NPROCESSORS_ONLN)}" \
             chroot "$root" setpriv --reuid="$user" --regid="$user" --init-groups sh -ec "$run"
     ' sh "$root" "$user" "$cache" "$@"

@@ -25,6 +25,7 @@
 struct played {
     int      started, waited, tested, early; /* early: buckets begun before the pass was over */
     double   skip, failed;
+    float    add; /* to the first gradient of each bucket */
     size_t   bytes;
     char    *last; /* where the bucket before began */
 };
@@ -48,6 +49,7 @@ static stance_status played_start(void *state, void *request, void *data, size_t
     *(int *)request = 1;
     for (size_t i = 0; i < n; i++)
         v[i] += v[i];
+    v[0] += p->add;
     p->last = data;
     p->bytes += n * sizeof *v;
     p->started++;
@@ -166,6 +168,48 @@ static void *master_bytes(struct step_run *r, size_t *bytes)
     memcpy(copy, s->bank[STANCE_BANK_PARAM], *bytes);
     return copy;
 }
+
+/* Rows 36 and 39: an infinity of another process arrives in the sum, and both skip; what is summed is binary32
+ * in fp16 as well (the played process insists on it). */
+START_TEST(row_36_row_39_infinity_of_another_process)
+{
+    struct played             p = { 0 };
+    struct stance_comm        comm = { .plugin = &played_plugin, .ops = &played_ops, .state = &p };
+    struct step_run           r;
+    struct stance_step_result w;
+    struct stance_error       err = STANCE_ERROR_INIT;
+    size_t                    bytes;
+    void                     *before;
+    float                     scale = 0;
+
+    if (!step_has_device("cpu", "rows 36 and 39"))
+        return;
+    played_place(NULL, &comm.place);
+    step_setup(&r, small, "cpu", "fp16");
+    stance_scaler_free(r.setup.scaler);
+    ck_assert_int_eq(stance_scaler_from(r.registry, "dynamic:init_scale=1024", &r.setup.scaler, &err), STANCE_OK);
+    r.options.scaler = r.setup.scaler;
+    r.options.comm   = &comm;
+    r.options.bucket = 1 << 20;
+    step_make(&r);
+    before = master_bytes(&r, &bytes);
+    for (int i = 0; i < 2; i++) {
+        p = (struct played){ .add = i == 0 ? 0 : INFINITY };
+        step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
+        stance_step_close_window(r.step);
+        ck_assert_int_eq(stance_step_micro(r.step, STANCE_STEP_BATCH, 0.5, &err), STANCE_OK);
+        ck_assert_int_eq(stance_step_apply(r.step, 1e-3, &w, &err), STANCE_OK);
+        ck_assert_int_eq(w.skipped, i);
+        ck_assert_int_eq(stance_scaler_scale(r.setup.scaler, &scale, &err), STANCE_OK);
+        ck_assert(scale == (i == 0 ? 1024 : 512));
+        ck_assert_int_eq(memcmp(before, stance_step_store(r.step)->bank[STANCE_BANK_PARAM], bytes) == 0, i);
+        free(before);
+        before = master_bytes(&r, &bytes);
+    }
+    free(before);
+    step_close(&r);
+}
+END_TEST
 
 /* Row 37 of the table of edge cases: the flag of another process counts though the sums here are finite. */
 START_TEST(row_37_flag_of_another_process)
@@ -674,6 +718,7 @@ int main(void)
     LTDL_SET_PRELOADED_SYMBOLS();
     tcase_set_timeout(step, 60);
     tcase_add_test(step, halves_make_a_whole);
+    tcase_add_test(step, row_36_row_39_infinity_of_another_process);
     tcase_add_test(step, row_37_flag_of_another_process);
     suite_add_tcase(s, step);
     tcase_add_checked_fixture(t, start, program_stop);

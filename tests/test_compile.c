@@ -516,12 +516,15 @@ START_TEST(every_request_may_fail)
     struct stance_error       err = STANCE_ERROR_INIT;
     struct stance_step_result result;
     stance_status             status = STANCE_ERR_NOMEM;
+    const struct stance_ema   ema    = { 0.9, 1, STANCE_EMA_RATIO };
     long                      n;
 
     step_setup(&r, resnet_tiny, "ref", "fp32");
     r.options.last_batch = 2; /* a second program over the same store */
     r.options.eval_batch = 1;
     r.options.accumulate = _i == 1;
+    r.options.average    = _i == 1 ? &ema : NULL;
+    r.options.clip_value = _i == 1;
     for (n = 0; status != STANCE_OK; n++) {
         struct stance_step *step = NULL;
 

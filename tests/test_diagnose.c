@@ -495,11 +495,11 @@ START_TEST(exponents_text)
 }
 END_TEST
 
-static void run_exponents(struct step_run *r, const char *device, const char *precision, const char *scaler, bool no_fusion,
-                          struct stance_gradient_exponents *out)
+static void run_exponents(struct step_run *r, const char *device, const char *precision, const char *scaler,
+                          enum stance_rebuild rebuild, struct stance_gradient_exponents *out)
 {
     open_run(r, true, device, precision, scaler);
-    r->options.no_fusion = no_fusion;
+    r->options.rebuild = rebuild;
     step_make(r);
     step_fill_inputs(r, STANCE_STEP_BATCH, 0);
     stance_step_want_exponents(r->step);
@@ -517,8 +517,8 @@ START_TEST(exponents_of_a_run)
     struct step_run                  r;
     struct stance_gradient_exponents one, scaled, half;
 
-    run_exponents(&r, "ref", "fp32", "static:scale=1", false, &one);
-    run_exponents(&r, "ref", "fp32", "static:scale=1024", false, &scaled);
+    run_exponents(&r, "ref", "fp32", "static:scale=1", STANCE_REBUILD_NONE, &one);
+    run_exponents(&r, "ref", "fp32", "static:scale=1024", STANCE_REBUILD_NONE, &scaled);
     ck_assert(memcmp(&one.activation, &scaled.activation, sizeof one.activation) == 0);
     ck_assert(memcmp(&one.weight, &scaled.weight, sizeof one.weight) == 0);
     ck_assert(one.scale == 1 && scaled.scale == 1024);
@@ -535,15 +535,36 @@ START_TEST(exponents_of_a_run)
     if (!step_has_device("cpu", "exponents in binary16"))
         return;
     /* Without scaling binary16 loses what binary32 has below 2^-25, and with it some is there. */
-    run_exponents(&r, "cpu", "fp16", "static:scale=1", false, &half);
+    run_exponents(&r, "cpu", "fp16", "static:scale=1", STANCE_REBUILD_NONE, &half);
     ck_assert(stance_exponents_fate(&half.activation, 0).zero == 0);
-    run_exponents(&r, "cpu", "fp32", "static:scale=1", false, &one);
+    run_exponents(&r, "cpu", "fp32", "static:scale=1", STANCE_REBUILD_NONE, &one);
     ck_assert_uint_gt(half.activation.zero, one.activation.zero);
     ck_assert(stance_exponents_fate(&one.activation, 0).zero > 0);
-    run_exponents(&r, "cpu", "fp16", "static:scale=4096", false, &scaled);
+    run_exponents(&r, "cpu", "fp16", "static:scale=4096", STANCE_REBUILD_NONE, &scaled);
     ck_assert_uint_lt(scaled.activation.zero, half.activation.zero);
     ck_assert(stance_exponents_fate(&scaled.activation, 0).zero > 0);
     ck_assert_uint_eq(stance_exponents_total(&scaled.weight), stance_exponents_total(&one.weight));
+}
+END_TEST
+
+/* What backward makes again of the forward pass is no gradient, and which is looked at does not hang on it. */
+static const struct { const char *device, *precision; enum stance_rebuild rebuild; } rebuilds[] = {
+    { "ref", "fp32", STANCE_REBUILD_NORM }, { "ref", "fp32", STANCE_REBUILD_BLOCK },
+    { "cpu", "fp16", STANCE_REBUILD_NORM }, { "cpu", "fp16", STANCE_REBUILD_BLOCK },
+};
+
+START_TEST(exponents_with_recomputation)
+{
+    struct step_run                  r;
+    struct stance_gradient_exponents kept, again;
+
+    if (!step_has_device(rebuilds[_i].device, "exponents with recomputation"))
+        return;
+    run_exponents(&r, rebuilds[_i].device, rebuilds[_i].precision, "static:scale=1024", STANCE_REBUILD_NONE, &kept);
+    run_exponents(&r, rebuilds[_i].device, rebuilds[_i].precision, "static:scale=1024", rebuilds[_i].rebuild, &again);
+    ck_assert_uint_eq(stance_exponents_total(&kept.activation), stance_exponents_total(&again.activation));
+    ck_assert(memcmp(&kept.activation, &again.activation, sizeof kept.activation) == 0);
+    ck_assert(memcmp(&kept.weight, &again.weight, sizeof kept.weight) == 0);
 }
 END_TEST
 
@@ -562,6 +583,7 @@ int main(void)
     tcase_add_test(exponents, exponents_are_counted);
     tcase_add_test(exponents, exponents_text);
     tcase_add_test(exponents, exponents_of_a_run);
+    tcase_add_loop_test(exponents, exponents_with_recomputation, 0, sizeof rebuilds / sizeof *rebuilds);
     tcase_set_timeout(runs, 60);
     tcase_set_timeout(names, 60);
     tcase_set_timeout(exponents, 60);

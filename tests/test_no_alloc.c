@@ -211,6 +211,7 @@ START_TEST(a_step_asks_for_nothing)
     struct step_run     r;
     struct stance_error err = STANCE_ERROR_INIT;
     stance_status       status = STANCE_OK;
+    const struct stance_ema ema = { 0.9, 10, STANCE_EMA_EXPONENTIAL };
     int                 input[3];
     char                text[1024], told[1600] = "";
 
@@ -222,8 +223,11 @@ START_TEST(a_step_asks_for_nothing)
         return;
     snprintf(text, sizeof text, hrnet, cases[_i].threads);
     step_setup(&r, text, cases[_i].device, cases[_i].precision);
-    r.options.accumulate = true;
-    r.options.eval_batch = 1;
+    r.options.accumulate     = true;
+    r.options.eval_batch     = 1;
+    r.options.average        = &ema;
+    r.options.average_states = true;
+    r.options.clip_value     = 1;
     step_make(&r);
     for (int i = 0; i < PIXELS; i++)
         image[i] = 2 * step_noise(0, (uint64_t)i);

@@ -23,7 +23,7 @@ void stance_build_info(struct stance_string *t)
 #else
     stance_string_add(t, "compiler: gcc " __VERSION__ "\n");
 #endif
-    stance_string_add(t, "configure: %s\n", STANCE_CONFIGURE_OPTIONS + strspn(STANCE_CONFIGURE_OPTIONS, " "));
+    stance_string_add(t, "configure: %s\n", &STANCE_CONFIGURE_OPTIONS[strspn(STANCE_CONFIGURE_OPTIONS, " ")]);
     stance_string_add(t, "%s", STANCE_CONFIGURE_FOUND);
     stance_string_add(t, "plugin folder: %s\nrecipe folder: %s\n", STANCE_PLUGIN_DIR, STANCE_RECIPE_DIR);
     stance_string_add(t, "libyaml: %s\n", yaml_get_version_string());

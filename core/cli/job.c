@@ -72,13 +72,15 @@ static stance_status run_mpirun(int64_t nproc, struct stance_error *err)
     if (own == NULL || len < 0 || n < 1)
         return STANCE_FAIL(err, STANCE_ERR_INPUT, "/proc/self: %s", strerror(errno));
     self[len] = '\0';
-    argv      = stance_calloc((size_t)n + 8, sizeof *argv);
+    argv      = stance_calloc((size_t)n + 10, sizeof *argv);
     if (argv == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "command line");
     snprintf(count, sizeof count, "%" PRId64, nproc);
     argv[at++] = "mpirun";
 #ifdef STANCE_OPEN_MPI
     argv[at++] = "--oversubscribe";
+    argv[at++] = "--bind-to"; /* a core each would leave loaders no room */
+    argv[at++] = "none";
     if (geteuid() == 0)
         argv[at++] = "--allow-run-as-root";
 #endif

@@ -279,6 +279,7 @@ static bool rebuild_node(struct rebuild *r, uint32_t id)
     if (!ok || node == 0)
         return false;
     g->nodes[node].scope = n.scope;
+    g->nodes[node].again = true;
     for (int k = 0; k < n.n_out; k++)
         r->instead[n.out[k]] = out[k];
     return stance_compile_append(r->c, node);

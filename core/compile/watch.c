@@ -32,28 +32,35 @@ static void show_operands(const struct stance_program_part *part, bool *seen, st
     }
 }
 
-/* Gradients of weights, and what becomes them by nothing but casts, reorders and sums over micro-batches. */
-static void mark_weight_gradients(const struct stance_program *p, bool *mark)
+static bool copies(const struct stance_graph_node *n)
+{
+    return strcmp(n->name, "cast") == 0 || strcmp(n->name, "reorder") == 0 || strcmp(n->name, "accumulate") == 0;
+}
+
+/* Marks what is not the gradient of an activation: values of the forward pass, also where backward makes them
+ * again, and gradients of weights; casts, reorders and sums over micro-batches are what they copy. */
+static void mark_others(const struct stance_program *p, bool *mark)
 {
     struct stance_program_part part;
     size_t                     n = 0;
 
-    while (stance_program_part(p, n, &part))
-        n++;
-    while (n-- > 0 && stance_program_part(p, n, &part)) {
+    for (; stance_program_part(p, n, &part); n++) {
         const struct stance_graph_node *x = &part.g->nodes[part.node];
-        bool                            same = strcmp(x->name, "cast") == 0 || strcmp(x->name, "reorder") == 0
-                                               || strcmp(x->name, "accumulate") == 0;
+        bool                            other = !part.backward || x->again || (copies(x) && x->n_in == 1 && mark[x->in[0]]);
 
         for (int k = 0; k < x->n_out; k++)
-            mark[x->out[k]] = mark[x->out[k]] || part.g->values[x->out[k]].home > 0;
-        for (int k = 0; same && mark[x->out[0]] && k < x->n_in; k++)
+            mark[x->out[k]] = other || part.g->values[x->out[k]].home > 0;
+    }
+    while (n-- > 0 && stance_program_part(p, n, &part) && part.backward) {
+        const struct stance_graph_node *x = &part.g->nodes[part.node];
+
+        for (int k = 0; copies(x) && mark[x->out[0]] && k < x->n_in; k++)
             mark[x->in[k]] = true;
     }
     mark[0] = false;
 }
 
-static void show_results(const struct stance_program_part *part, const bool *gradient, stance_watch_fn *fn, void *ctx)
+static void show_results(const struct stance_program_part *part, const bool *others, stance_watch_fn *fn, void *ctx)
 {
     const struct stance_graph_node *n = &part->g->nodes[part->node];
 
@@ -61,7 +68,7 @@ static void show_results(const struct stance_program_part *part, const bool *gra
         if (n->out[k] == 0 || !is_float(part->g->values[n->out[k]].type))
             continue;
         fn(ctx, &(struct stance_watched){ .kind = STANCE_WATCHED_RESULT, .backward = part->backward,
-                                          .weight_gradient = gradient[n->out[k]],
+                                          .gradient = part->backward && !others[n->out[k]],
                                           .tensor = &part->launch->out[k], .g = part->g, .node = part->node,
                                           .value = n->out[k] });
     }
@@ -71,18 +78,18 @@ stance_status stance_program_watch(struct stance_program *p, const struct stance
                                    stance_watch_fn *fn, void *ctx, struct stance_error *err)
 {
     struct stance_program_part part;
-    bool                      *seen, *gradient;
+    bool                      *seen, *others;
     stance_status              status = STANCE_OK;
 
     if (!stance_program_part(p, 0, &part))
         return STANCE_OK;
-    seen     = stance_calloc(part.g->n_values, sizeof *seen);
-    gradient = stance_calloc(part.g->n_values, sizeof *gradient);
-    if (seen == NULL || gradient == NULL) {
+    seen   = stance_calloc(part.g->n_values, sizeof *seen);
+    others = stance_calloc(part.g->n_values, sizeof *others);
+    if (seen == NULL || others == NULL) {
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "watching a program");
         goto done;
     }
-    mark_weight_gradients(p, gradient);
+    mark_others(p, others);
     for (size_t i = 0; status == STANCE_OK && stance_program_part(p, i, &part); i++) {
         show_operands(&part, seen, fn, ctx);
         if (stance_launch_run(device, part.launch) != STANCE_OK)
@@ -90,12 +97,12 @@ stance_status stance_program_watch(struct stance_program *p, const struct stance
         else if (STANCE_HAS(device->ops, wait))
             status = device->ops->wait(device->state, err);
         if (status == STANCE_OK)
-            show_results(&part, gradient, fn, ctx);
+            show_results(&part, others, fn, ctx);
     }
 
 done:
     stance_free(seen);
-    stance_free(gradient);
+    stance_free(others);
     return status;
 }
 
@@ -153,7 +160,8 @@ static void add_node(struct text *t, const struct stance_graph *g, uint32_t id, 
 {
     const struct stance_graph_node *n = &g->nodes[id];
 
-    if (strcmp(n->name, "norm_sum") == 0 || strcmp(n->name, "norm_sum_grad") == 0) {
+    if (strcmp(n->name, "norm_sum") == 0 || strcmp(n->name, "norm_sum_given") == 0
+        || strcmp(n->name, "norm_sum_grad") == 0) {
         if (add_norms(t, g, n) == 0)
             add_scope(t, n->scope);
         add(t, " %s", n->name);
@@ -179,6 +187,8 @@ static void add_node(struct text *t, const struct stance_graph *g, uint32_t id, 
             break;
         }
     }
+    if (n->again)
+        add(t, " (made again)");
 }
 
 static void add_value(struct text *t, const struct stance_graph *g, uint32_t value, int depth)

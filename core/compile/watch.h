@@ -14,7 +14,8 @@ enum stance_watched_kind { STANCE_WATCHED_INPUT, STANCE_WATCHED_WEIGHT, STANCE_W
 struct stance_watched {
     enum stance_watched_kind    kind;
     bool                        backward;
-    bool                        weight_gradient; /**< a result that is one, before or after it is cast */
+    bool                        gradient; /**< a result that is the gradient of an activation: neither that of a
+                                               weight nor an activation that backward has made again */
     const struct stance_tensor *tensor; /**< of a float type, in the device's form and memory */
     const struct stance_graph  *g;
     uint32_t                    node, value; /**< the launch's node; the value shown */

@@ -41,6 +41,7 @@ struct stance_graph_node {
     enum stance_section         section;
     uint32_t                    grad_of; /**< forward node whose gradient it helps to make; 0: none */
     bool                        dead;
+    bool                        again; /**< recomputation: a forward node's copy in the backward section */
     bool                        on_device; /**< place pass: the device has a kernel; else plain C runs it */
     const struct stance_kernel *kernel;    /**< place pass: the op's own for the device; NULL: its reference */
     size_t                      workspace; /**< bytes, of the kernel chosen */

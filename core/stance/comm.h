@@ -9,14 +9,23 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup comm Processes of a run
+ *  @{ */
+
 /** Which of the processes this one is. */
 struct stance_comm_place {
-    size_t  size;
-    int32_t rank, world;             /**< 0 <= rank < world */
-    int32_t local_rank, local_world; /**< among the processes of this machine */
+    size_t  size;        /**< sizeof(struct stance_comm_place) */
+    int32_t rank;        /**< 0 <= rank < world */
+    int32_t world;       /**< processes */
+    int32_t local_rank;  /**< among the processes of this machine */
+    int32_t local_world; /**< processes of this machine */
 };
 
-enum stance_comm_sum { STANCE_COMM_SUM, STANCE_COMM_MAX };
+/** What a reduction makes of the numbers. */
+enum stance_comm_sum {
+    STANCE_COMM_SUM, /**< their sum */
+    STANCE_COMM_MAX  /**< the largest */
+};
 
 /** Every function but close, place, test and abort is called by all processes, in the same order.
  *  Reductions that were started and the other calls are independent of each other: either may be first on
@@ -25,7 +34,8 @@ enum stance_comm_sum { STANCE_COMM_SUM, STANCE_COMM_MAX };
  *
  *  The same numbers on the same number of processes give the same bytes, on all of them. */
 struct stance_comm_ops {
-    size_t size, state_size;
+    size_t size;         /**< sizeof(struct stance_comm_ops) */
+    size_t state_size;   /**< zeroed bytes that the core keeps */
     size_t request_size; /**< bytes of one reduction under way, which the core keeps, zeroed */
     bool   host_memory;  /**< start() takes host memory; else that of device_name */
     const char *device_name; /**< NULL with host_memory */
@@ -35,6 +45,7 @@ struct stance_comm_ops {
     stance_status (*open)(void *state, const void *config, double timeout, struct stance_error *err);
     /** Leaves them, once all have come here. Not called after abort. */
     void (*close)(void *state);
+    /** Tells which of them this is. */
     void (*place)(const void *state, struct stance_comm_place *out);
 
     /** Starts a reduction over all processes, in place. @param type  F32, F64 or I64
@@ -49,18 +60,23 @@ struct stance_comm_ops {
 
     /* The rest is over host memory, and complete on return. */
 
+    /** Reduces in place; as start() and wait(). */
     stance_status (*all_reduce)(void *state, void *data, size_t n, enum stance_type type,
                                 enum stance_comm_sum what, struct stance_error *err);
+    /** Gives the bytes of process @p root to all. */
     stance_status (*broadcast)(void *state, void *data, size_t bytes, int32_t root, struct stance_error *err);
     /** @param all  [world][bytes], by rank */
     stance_status (*all_gather)(void *state, const void *mine, size_t bytes, void *all, struct stance_error *err);
     /** To rank 0. @param each  [world] bytes from each rank. @param all  one after the other by rank;
      *  rank 0 only, where it may begin with what is there: mine */
     stance_status (*gather)(void *state, const void *mine, const size_t *each, void *all, struct stance_error *err);
+    /** Waits until all have come here. */
     stance_status (*barrier)(void *state, struct stance_error *err);
     /** Ends all processes with this exit status; does not return. */
     void (*abort)(void *state, int exit_status);
 };
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

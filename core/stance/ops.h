@@ -38,7 +38,9 @@ struct stance_conv_transpose2d {
 
 /** The sum of numbers over all processes of a run, in place: every process calls it as often and with as
  *  many numbers as the others. */
-struct stance_sync { stance_status (*sum)(const struct stance_sync *, double *v, size_t n); };
+struct stance_sync {
+    stance_status (*sum)(const struct stance_sync *, double *v, size_t n); /**< @p v [n] */
+};
 
 /** "batch_norm" (x, weight, bias, running_mean, running_var) -> y, new_mean, new_var, mean,
  *  inv_std: batch statistics, biased variance for y, unbiased one folded into new_var; non-finite

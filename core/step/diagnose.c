@@ -171,8 +171,7 @@ static void look_at(void *ctx, const struct stance_watched *w)
     struct stance_diagnosis *d = l->findings;
     struct stance_finding   *pass = d == NULL ? NULL : w->backward ? &d->backward : &d->forward, f = { .found = true };
     bool                     search = pass != NULL && !pass->found, largest;
-    bool counted = l->exponents != NULL && w->backward && w->kind == STANCE_WATCHED_RESULT && !w->weight_gradient
-                   && w->tensor->type == l->low
+    bool counted = l->exponents != NULL && w->gradient && w->tensor->type == l->low
                    && w->tensor->shape.rank > 0; /* a scalar is the gradient of the loss, which is the scale */
     struct stance_tensor     host;
 

@@ -32,12 +32,10 @@ static stance_status open_device(struct stance_setup *s, unsigned parts, struct 
     const struct stance_recipe_lookup lookup = { find_plugin, s->registry };
     void         *config = stance_plugin_config_copy(r->device.plugin, r->device.config);
     int           threads = r->machine.threads == INT64_MIN ? 0 : (int)r->machine.threads;
-    stance_status status  = STANCE_OK;
+    stance_status status;
 
-    if (threads == 0 && s->comm != NULL)
-        status = stance_comm_cores(s->comm, &threads, err);
-    if (status != STANCE_OK)
-        return status;
+    if (threads == 0)
+        threads = s->cores;
 
     if (config == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "device '%s'", r->device.name);
@@ -199,9 +197,10 @@ static stance_status join(struct stance_setup *s, stance_status status, struct s
         status = stance_comm_same(s->comm, &recipe, 1, err);
     /* Rebuilt norms would ask the other processes again, in an order of their own. */
     if (status == STANCE_OK && s->recipe->comm.sync_bn && s->recipe->memory.recompute != STANCE_RECOMPUTE_NONE)
-        status = stance_config_fail(err, STANCE_ERR_INVAL, stance_config_get(s->recipe->tree->root, "memory.recompute"),
-                                    "memory.recompute and comm.sync_bn do not go together");
-    return status;
+        return stance_comm_common(s->comm, stance_config_fail(err, STANCE_ERR_INVAL,
+                                                              stance_config_get(s->recipe->tree->root, "memory.recompute"),
+                                                              "memory.recompute and comm.sync_bn do not go together"));
+    return status == STANCE_OK ? stance_comm_cores(s->comm, &s->cores, err) : status;
 }
 
 stance_status stance_setup_make(struct stance_registry *registry, const char *recipe,

@@ -21,6 +21,7 @@ struct stance_setup {
     struct stance_registry *registry; /**< the caller's */
     struct stance_place     place;    /**< as the launcher tells it; world 1 without STANCE_SETUP_COMM */
     struct stance_comm     *comm;     /**< NULL: one process */
+    int                     cores;    /**< of this process' share; 0: all that it may use */
     struct stance_recipe   *recipe;
     struct stance_device   *device;
     struct stance_policy    policy;

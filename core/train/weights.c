@@ -53,6 +53,7 @@ stance_status stance_weights_take(struct stance_store *s, const struct stance_te
 stance_status stance_weights_take_average(struct stance_store *s, const struct stance_tensors *t, struct stance_error *err)
 {
     char          name[700];
+    bool          found  = false;
     stance_status status = stance_weights_take(s, t, NULL, err);
 
     if (status == STANCE_OK && stance_tensors_meta(t, "stance.ema") == NULL)
@@ -66,17 +67,20 @@ stance_status stance_weights_take_average(struct stance_store *s, const struct s
             continue;
         snprintf(name, sizeof name, "%sema.%s", STANCE_TENSORS_RESERVED, g->name);
         e = stance_tensors_find(t, name);
-        if (e == NULL && g->bank == STANCE_BANK_STATE) /* statistics of the run */
+        if (e == NULL) /* statistics of the run, or a weight that was not trained */
             continue;
-        fits = e != NULL && e->rank == g->shape.rank;
+        fits = e->rank == g->shape.rank;
         for (int d = 0; fits && d < e->rank; d++)
             fits = e->dim[d] == g->shape.dim[d];
         if (!fits)
-            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: is missing or of another shape", name);
+            return STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: is of another shape", name);
+        found = true;
         status = stance_weights_put(s, i, STANCE_ARRAY_MASTER, e, err);
         if (status == STANCE_OK && s->committed[g->bank] != NULL)
             status = stance_weights_put(s, i, STANCE_ARRAY_COMMITTED, e, err);
     }
+    if (status == STANCE_OK && !found)
+        status = STANCE_FAIL(err, STANCE_ERR_FORMAT, "has no averaged weights of this model");
     return status;
 }
 

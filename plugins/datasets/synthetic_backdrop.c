@@ -6,6 +6,7 @@
 #include "synthetic_draw.h"
 
 #include <math.h>
+#include <stddef.h>
 
 enum place { PLACE_PARK, PLACE_STREET, PLACE_ROOM, PLACE_STUDIO, PLACES };
 
