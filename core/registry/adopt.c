@@ -8,7 +8,6 @@
 #include "registry/internal.h"
 
 #include <stance/comm.h>
-#include <stance/comm.h>
 #include <stance/dataset.h>
 #include <stance/device.h>
 #include <stance/logger.h>
