@@ -95,7 +95,8 @@ run_make() {
         counted "$log" &
         watcher=$!
     fi
-    make -C "$folder" -j "$cores" "$@" >"$log" 2>&1 </dev/null || status=$?
+    # config.h first: after an update of the sources make would renew it beside the files that include it.
+    { make -C "$folder" config.h && make -C "$folder" -j "$cores" "$@"; } >"$log" 2>&1 </dev/null || status=$?
     if [ -n "$watcher" ]; then
         kill "$watcher" 2>/dev/null || true
         wait "$watcher" 2>/dev/null || true
@@ -110,7 +111,7 @@ prepare() {
     shift
     mkdir -p "$folder"
     log=$top/$folder/configure.out
-    if [ ! -x configure ]; then
+    if [ ! -x configure ] || [ configure.ac -nt configure ]; then
         passing "making configure"
         ./bootstrap >"$log" 2>&1 || die_log "bootstrap failed" "$log"
     fi
