@@ -5,7 +5,7 @@
 #include "config.h"
 
 #include "fault.h"
-#include "step_run.h"
+#include "snapshot.h"
 
 #include "registry/instance.h"
 
@@ -99,22 +99,6 @@ static struct stance_step_result apply(struct step_run *r)
 
     ck_assert_msg(stance_step_apply(r->step, 1e-3, &result, &err) == STANCE_OK, "%s", err.text);
     return result;
-}
-
-/* One value of the image becomes infinite. */
-static void fill_with_infinity(struct step_run *r)
-{
-    int                         input = stance_step_input(r->step, STANCE_STEP_BATCH, "image");
-    const struct stance_tensor *t     = stance_program_input(stance_step_program(r->step, STANCE_STEP_BATCH), "image");
-    int64_t                     n     = stance_elements(&t->shape);
-    float                      *v     = malloc((size_t)n * sizeof *v);
-    struct stance_error         err   = STANCE_ERROR_INIT;
-
-    ck_assert_ptr_nonnull(v);
-    for (int64_t i = 0; i < n; i++)
-        v[i] = i == n / 2 ? INFINITY : 2 * step_noise(0, (uint64_t)i);
-    ck_assert_int_eq(stance_step_fill(r->step, STANCE_STEP_BATCH, input, STANCE_TYPE_F32, v, &err), STANCE_OK);
-    free(v);
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------- */
@@ -232,7 +216,7 @@ START_TEST(bad_input_is_named)
     r.options.debug_overflow = true;
     step_make(&r);
     step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
-    fill_with_infinity(&r);
+    step_fill_infinity(&r);
     micro(&r, 1);
     apply(&r);
     d = stance_step_diagnosis(r.step);
@@ -261,7 +245,7 @@ START_TEST(third_in_a_row_without_the_flag)
     for (int i = 1; i <= 10; i++) { /* the fourth ends a streak of three, the tenth is the last of six */
         step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
         if (i != 4)
-            fill_with_infinity(&r);
+            step_fill_infinity(&r);
         micro(&r, 1);
         ck_assert_int_eq(status, STANCE_OK);
         status = stance_step_apply(r.step, 1e-3, &result, &err);
@@ -290,7 +274,7 @@ START_TEST(micro_batch_of_the_window)
             for (int i = 0; i < 3; i++) {
                 step_fill_inputs(&r, STANCE_STEP_BATCH, 4 * i);
                 if (i == bad)
-                    fill_with_infinity(&r);
+                    step_fill_infinity(&r);
                 micro(&r, 1 / 3.0);
                 d = stance_step_diagnosis(r.step);
                 ck_assert_int_eq(d != NULL, i >= bad);
@@ -359,7 +343,7 @@ START_TEST(looking_changes_nothing)
             for (int i = 0; i < (unchanged[_i].accumulate ? 2 : 1); i++) {
                 step_fill_inputs(&r[k], STANCE_STEP_BATCH, 2 * window + i);
                 if (window == 7 && i == 0)
-                    fill_with_infinity(&r[k]);
+                    step_fill_infinity(&r[k]);
                 micro(&r[k], unchanged[_i].accumulate ? 0.5 : 1);
             }
         }
@@ -408,7 +392,7 @@ START_TEST(no_memory_to_look_with)
         r.options.accumulate     = true;
         step_make(&r);
         step_fill_inputs(&r, STANCE_STEP_BATCH, 0);
-        fill_with_infinity(&r);
+        step_fill_infinity(&r);
         stance_step_want_exponents(r.step);
         warnings = 0;
         fault_after(n);

@@ -5,6 +5,7 @@ dist_example_SCRIPTS = doc/examples/train
 dist_example_DATA = doc/examples/Makefile.am doc/examples/README.md doc/examples/README.project \
 	doc/examples/configure.ac doc/examples/test.h doc/examples/tiny.yaml \
 	doc/examples/backbone.mk doc/examples/backbone.yaml doc/examples/backbone_plainnet.c doc/examples/test_backbone_plainnet.c \
+	doc/examples/comm.mk doc/examples/comm.yaml doc/examples/comm_twosome.c \
 	doc/examples/dataset.mk doc/examples/dataset.yaml doc/examples/dataset_dots.c \
 	doc/examples/device.mk doc/examples/device.yaml doc/examples/device_hostram.c \
 	doc/examples/head.mk doc/examples/head.yaml doc/examples/head_pointmap.c doc/examples/test_head_pointmap.c \

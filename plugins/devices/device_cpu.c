@@ -21,11 +21,8 @@ static const struct cpu_op *const *const tables[] = {
     stance_cpu_flat_ops, stance_cpu_pack_ops, stance_cpu_update_ops,
 };
 
-/* The update op of an optimizer may be known by the plugin's file name too. */
 static const struct cpu_op *find(const char *name)
 {
-    if (strncmp(name, "optimizer_", 10) == 0)
-        name += 10;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct cpu_op *const *op = tables[t]; *op != NULL; op++)
             if (strcmp((*op)->name, name) == 0)

@@ -183,7 +183,7 @@ static stance_status put_slots(struct walk *w, struct tiny *t, size_t at, size_t
     const struct stance_optimizer_ops *ops    = t->optimizer.plugin->ops.optimizer;
     stance_status                      status = STANCE_OK;
 
-    for (int i = 0; i < ops->slots && status == STANCE_OK; i++) {
+    for (int i = 0; i < t->store->n_slots && status == STANCE_OK; i++) {
         size_t  count;
         double *v;
 
@@ -265,7 +265,7 @@ static stance_status optim_on(struct walk *w, struct tiny *t, void *arg, struct 
     walk_is_list(w, "weight", v, d->g.n);
     walk_is_list(w, "master_weight", v, d->g.n);
     stance_free(v);
-    for (int i = 0; i < ops->slots; i++) {
+    for (int i = 0; i < t->store->n_slots; i++) {
         v = tiny_read(w, t, at, STANCE_ARRAY_SLOT + i);
         walk_is_list(w, ops->slot_names[i], v, d->g.n);
         stance_free(v);

@@ -8,12 +8,15 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup alloc Memory
+ *  @{ */
+
 /** Heap functions, replaceable so that tests can make the n-th request fail. @p calloc returns
  *  zeroed bytes or NULL; @p free accepts NULL. */
 struct stance_allocator {
-    void *(*calloc)(void *ctx, size_t count, size_t size);
-    void (*free)(void *ctx, void *p);
-    void *ctx;
+    void *(*calloc)(void *ctx, size_t count, size_t size); /**< @p count * @p size zeroed bytes */
+    void (*free)(void *ctx, void *p); /**< @p p is from calloc, or NULL */
+    void *ctx;                        /**< handed to both; the caller's */
 };
 
 /** Installs @p a (copied), or the C library's heap when NULL. Call before anything else of
@@ -33,10 +36,11 @@ STANCE_API char *stance_strdup(const char *text) STANCE_MUST_CHECK;
 STANCE_API bool stance_grow(void **array, size_t *capacity, size_t need, size_t size)
     STANCE_MUST_CHECK;
 
-/** Bump allocator: many small pieces, one release. */
+/** Bump allocator: many small pieces, one release. Used by one thread at a time. */
 struct stance_arena;
 
-/** @param block  bytes asked of the heap at a time; larger requests get their own block. */
+/** A new arena, the caller's, or NULL.
+ *  @param block  bytes asked of the heap at a time; larger requests get their own block. */
 STANCE_API struct stance_arena *stance_arena_new(size_t block) STANCE_MUST_CHECK;
 /** Zeroed bytes aligned to @p align (a power of two, at most 64), or NULL. */
 STANCE_API void *stance_arena_get(struct stance_arena *a, size_t size, size_t align)
@@ -45,6 +49,8 @@ STANCE_API void *stance_arena_get(struct stance_arena *a, size_t size, size_t al
 STANCE_API char *stance_arena_strdup(struct stance_arena *a, const char *text) STANCE_MUST_CHECK;
 /** Frees every piece at once; accepts NULL. */
 STANCE_API void stance_arena_free(struct stance_arena *a);
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

@@ -8,6 +8,9 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup error Failures
+ *  @{ */
+
 /** Every status with its meaning and the exit status of the program that ends with it: the one
  *  list, so that the enum, stance_status_string() and stance_exit_status() cannot drift apart.
  *  Append only: the numbers are ABI. */
@@ -28,23 +31,25 @@ STANCE_BEGIN_DECLS
     X(INTERRUPTED, 1, "stopped by a signal")                                  \
     X(INTERNAL, 1, "an error in stance itself")
 
+/** What a call came to: STANCE_OK (0), or STANCE_ERR_x for each x of STANCE_STATUS_MAP. */
 typedef enum stance_status {
-    STANCE_OK,
-#define STANCE_STATUS_ENUM(id, exit, text) STANCE_ERR_##id,
+    STANCE_OK, /**< done */
+#define STANCE_STATUS_ENUM(id, exit, text) STANCE_ERR_##id, /**< makes the enumerators */
     STANCE_STATUS_MAP(STANCE_STATUS_ENUM)
 #undef STANCE_STATUS_ENUM
-    STANCE_STATUS_COUNT
+    STANCE_STATUS_COUNT /**< moves when a status is appended */
 } stance_status;
 
 /** The sentence behind a failure. It lives on the caller's stack and holds its text inline, so
  *  that reporting "out of memory" allocates nothing, and two threads never share one. */
 struct stance_error {
-    stance_status status;
+    stance_status status; /**< STANCE_OK until something fails */
     const char   *file; /**< where in stance the failure was first noticed */
-    int           line;
-    char          text[1000];
+    int           line;       /**< in that file */
+    char          text[1000]; /**< the sentence, without a full stop; cut where it is longer */
 };
 
+/** Initialiser of an error object: nothing has failed. */
 #define STANCE_ERROR_INIT { .status = STANCE_OK, .text = "" }
 
 /** Meaning of a status, e.g. "out of memory"; never NULL, safe in any thread. */
@@ -60,14 +65,20 @@ STANCE_API int stance_exit_status(stance_status status);
 #define STANCE_FAIL(err, status, ...) \
     stance_fail((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
+/** Behind STANCE_FAIL(), which adds the place.
+ *  @param err  may be NULL.
+ *  @param file  kept by address: a constant.
+ *  @return @p status */
 STANCE_API stance_status stance_fail(struct stance_error *err, stance_status status,
                                      const char *file, int line, const char *fmt, ...)
     STANCE_PRINTF(5, 6);
 
 /** Puts context in front of a failure that came from below: "scaler 'dynamic': ...". Keeps the
- *  status and the place. @return @p status */
+ *  status and the place. @param err  may be NULL. @return @p status */
 STANCE_API stance_status stance_error_prefix(struct stance_error *err, stance_status status,
                                              const char *fmt, ...) STANCE_PRINTF(3, 4);
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

@@ -12,6 +12,10 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup graph Graphs
+ *  @{ */
+
+/** A graph in the making; the core's. */
 struct stance_builder;
 struct stance_param;
 
@@ -31,15 +35,26 @@ enum stance_class { STANCE_CLASS_LOW, STANCE_CLASS_WIDE, STANCE_CLASS_FOLLOW };
  *  stance_assign() when a step is committed (running statistics, counters). */
 enum stance_role { STANCE_ROLE_PARAM, STANCE_ROLE_FROZEN, STANCE_ROLE_STATE };
 
-struct stance_value { uint32_t id; };
+/** A value of the graph. */
+struct stance_value {
+    uint32_t id; /**< 0: no value */
+};
 
-#define STANCE_RANK_MAX 6
+#define STANCE_RANK_MAX 6 /**< dimensions of a value at most */
 /** Logical order N, C, H, W whatever the memory order is. rank 0: a scalar; -1: an absent operand. */
-struct stance_shape { int32_t rank; int64_t dim[STANCE_RANK_MAX]; };
+struct stance_shape {
+    int32_t rank;                 /**< dimensions; 0: a scalar, -1: absent */
+    int64_t dim[STANCE_RANK_MAX]; /**< [rank] elements along each; 0 behind them */
+};
 
+/** How a weight starts. */
 enum stance_init_kind { STANCE_INIT_CONSTANT, STANCE_INIT_NORMAL, STANCE_INIT_UNIFORM };
 /** constant a | normal of mean a and standard deviation b | uniform in [a, b). */
-struct stance_init { enum stance_init_kind kind; float a, b; };
+struct stance_init {
+    enum stance_init_kind kind; /**< the distribution */
+    float a;                    /**< value, mean or lower end */
+    float b;                    /**< unused, standard deviation or upper end */
+};
 
 /** An operand that the loader or the core fills before each step. The same name twice is the same
  *  value (shape and type must agree). @param name  "image", "target", ...; copied. */
@@ -73,10 +88,12 @@ STANCE_API struct stance_value stance_stop_gradient(struct stance_builder *b, st
 
 /** rank -1 for "no value" and after a failure. */
 STANCE_API struct stance_shape stance_shape_of(const struct stance_builder *b, struct stance_value v);
+/** Type of a value; ANY for "no value" and after a failure. */
 STANCE_API enum stance_type    stance_type_of(const struct stance_builder *b, struct stance_value v);
 
 /** Opens a scope: part of the names of weights and of error messages. May contain dots. */
 STANCE_API void stance_enter(struct stance_builder *b, const char *fmt, ...) STANCE_PRINTF(2, 3);
+/** Closes the scope that was opened last. */
 STANCE_API void stance_leave(struct stance_builder *b);
 
 /** Whether the graph trains (batch statistics, gradients) or evaluates. */
@@ -96,24 +113,28 @@ STANCE_API void stance_refuse(struct stance_builder *b, stance_status status, co
  *  reference included, get plain memory whose bytes are of type `stored`.
  *  An element of an array: it never grows. */
 struct stance_tensor {
-    void               *data;
+    void               *data;   /**< the first element; NULL where it is absent */
     enum stance_type    type;   /**< of the values: what they have been rounded to */
     enum stance_type    stored; /**< of the bytes; wider than type where a device keeps rounded values wide */
-    uint32_t            layout;
+    uint32_t            layout; /**< 0: plain */
     struct stance_shape shape;  /**< rank -1: absent */
-    size_t              bytes;
+    size_t              bytes;  /**< of memory behind data */
 };
 
 /** One launch. Everything in it is set when the program is made. */
 struct stance_call {
-    size_t                      size;
-    const void                 *attr;
-    const struct stance_tensor *in, *out;
-    int32_t                     n_in, n_out;
-    void                       *workspace;
+    size_t                      size; /**< sizeof(struct stance_call) */
+    const void                 *attr; /**< the op's attribute struct; NULL if it has none */
+    const struct stance_tensor *in;   /**< [n_in] operands */
+    const struct stance_tensor *out;  /**< [n_out] results */
+    int32_t                     n_in; /**< operands, absent ones included */
+    int32_t                     n_out; /**< results */
+    void                       *workspace; /**< as many bytes as were asked for; not kept between launches */
     void                       *queue; /**< that the device launches on (CUDA: a cudaStream_t); NULL: call and wait */
 };
 
+/** Runs one launch. Called by one thread at a time for one call; may use threads of its own.
+ *  @return STANCE_OK; any other status ends the run */
 typedef stance_status stance_kernel_fn(const struct stance_call *);
 
 /** A kernel of an op for one device, over plain layouts in that device's memory (CUDA: run() launches on
@@ -121,7 +142,7 @@ typedef stance_status stance_kernel_fn(const struct stance_call *);
  *  An element of an array: it never grows. */
 struct stance_kernel {
     const char       *device; /**< name of the device plugin: "cpu", "cuda" */
-    stance_kernel_fn *run;
+    stance_kernel_fn *run;    /**< the kernel */
     size_t (*workspace)(const struct stance_call *); /**< bytes; NULL: none */
     /** Bit mask (1 << STANCE_TYPE_x) of the types that its first operand of numbers may have. With
      *  binary16 or bfloat16 among them, a run in that precision gives it operands and results as they
@@ -129,19 +150,20 @@ struct stance_kernel {
     uint32_t          types;
 };
 
-/** 1 and 2 are kept for ops that need the host, or random numbers. */
+/** Flags of an op. 1 and 2 are kept for ops that need the host, or random numbers. */
 enum stance_op_flag {
     STANCE_OP_IN_PLACE     = 4, /**< output 0 may lie over input 0 where that one ends */
-    STANCE_OP_NO_RECOMPUTE = 8,
+    STANCE_OP_NO_RECOMPUTE = 8, /**< its results are kept for the backward pass, never computed again */
     STANCE_OP_STATE        = 16 /**< results assigned to a state operand may lie over that operand */
 };
 
+/** An operator: rule of shapes, rule of gradients, kernels. */
 struct stance_op_ops {
     size_t size;      /**< sizeof(struct stance_op_ops) */
     size_t attr_size; /**< sizeof its attribute struct; 0: none */
     const struct stance_param *attrs; /**< over the attribute struct: printing, hashing, checks; may be NULL */
-    enum stance_class type_class;
-    uint32_t flags;
+    enum stance_class type_class; /**< how it meets reduced precision */
+    uint32_t flags;               /**< STANCE_OP_... */
 
     /** Shapes of the outputs, and their types where the class does not say (F32, I64; preset to ANY).
      *  in[i].rank is -1 for an absent operand. */
@@ -162,8 +184,8 @@ struct stance_op_ops {
     stance_kernel_fn *reference;
     size_t (*workspace)(const struct stance_call *); /**< bytes that reference wants; NULL: none */
 
-    const struct stance_kernel *kernels;
-    int32_t                     n_kernels;
+    const struct stance_kernel *kernels;   /**< [n_kernels] for devices that it knows; may be NULL */
+    int32_t                     n_kernels; /**< how many */
 
     /** The op "<name>_grad", for the gradient rule of this one to build nodes of, so that both are one
      *  plugin. It has no gradient of its own. NULL: the rule builds nodes of other ops. */
@@ -192,6 +214,8 @@ static inline size_t stance_type_size(enum stance_type t)
 
 /** "f32", "bf16", ...; "?" out of range. */
 STANCE_API const char *stance_type_word(enum stance_type t);
+
+/** @} */
 
 STANCE_END_DECLS
 #endif

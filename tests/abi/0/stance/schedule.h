@@ -8,12 +8,15 @@
 
 STANCE_BEGIN_DECLS
 
+/** @addtogroup schedule Warm-up of schedules
+ *  @{ */
+
 /** Shape of the warm-up, in the order of the words "null", "linear", "constant", "exp". */
 enum stance_warmup_shape {
-    STANCE_WARMUP_NONE,
-    STANCE_WARMUP_LINEAR,
-    STANCE_WARMUP_CONSTANT,
-    STANCE_WARMUP_EXP
+    STANCE_WARMUP_NONE,     /**< no warm-up */
+    STANCE_WARMUP_LINEAR,   /**< from ratio to 1 in a line */
+    STANCE_WARMUP_CONSTANT, /**< ratio throughout */
+    STANCE_WARMUP_EXP       /**< from ratio to 1 by a constant factor */
 };
 
 /** Words of the shapes for a parameter table, NULL-ended: `warmup: null|linear|constant|exp`. */
@@ -31,6 +34,8 @@ enum stance_warmup_shape {
  *  Source: MMCV 1.7 LrUpdaterHook. Safe in any thread. */
 STANCE_API double stance_warmup(enum stance_warmup_shape shape, double regular, int64_t iteration,
                                 int64_t iters, double ratio);
+
+/** @} */
 
 STANCE_END_DECLS
 #endif
