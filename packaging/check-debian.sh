@@ -69,7 +69,7 @@ step source "$dir, tarball of $(wc -c <"$work/build/build/${source}_$upstream.or
 from=$(date +%s)
 OFFLINE=yes logged "$out/build.log" inside "$work/build" builder "cd /build/$dir; dpkg-buildpackage -us -uc"
 rm -f "$out"/*.deb "$out/$source"_*
-cp "$work/build/build/"*.* "$out/"
+find "$work/build/build" -maxdepth 1 -type f -exec cp {} "$out/" \;
 step build "$(ls "$out"/*.deb | wc -l) packages in $(($(date +%s) - from)) s; tests: $(grep -c '^PASS: ' "$out/build.log" || true) passed, $(grep -c '^SKIP: ' "$out/build.log" || true) skipped, $(grep -c '^FAIL: ' "$out/build.log" || true) failed"
 grep -E 'warning: ' "$out/build.log" | grep -v 'libtool: \|dpkg-' >"$out/warnings.txt" || true
 [ ! -s "$out/warnings.txt" ] || { cat "$out/warnings.txt" && die "the compiler warns"; }
