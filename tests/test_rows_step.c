@@ -191,6 +191,8 @@ START_TEST(row_28_norm_beyond_single_precision)
     struct step_run r;
     double          before[2], moved[2];
 
+    if (!step_has_device(places[_i].device, "rows of the step"))
+        return;
     step_setup(&r, convs_recipe, places[_i].device, places[_i].precision); /* SGD */
     r.setup.model.backbone = (struct stance_instance){ &convs, NULL };
     use_scaler(&r, "static:scale=1");
@@ -310,9 +312,10 @@ START_TEST(row_07_scaled_loss_is_infinite)
     struct step_run           r;
     struct stance_step_result result;
 
-    if (!begin(&r, _i, "static:scale=1e35") || strcmp(places[_i].precision, "fp16") == 0) {
-        if (_i == PLACES - 1)
-            step_close(&r); /* binary16 gradients would not survive that scale */
+    if (!begin(&r, _i, "static:scale=1e35"))
+        return;
+    if (strcmp(places[_i].precision, "fp16") == 0) {
+        step_close(&r); /* binary16 gradients would not survive that scale */
         return;
     }
     r.setup.model.loss = (struct stance_instance){ &nan_loss, NULL };

@@ -181,7 +181,7 @@ stance_status stance_recipe_read_plugins(struct stance_recipe              *r,
         { &r->schedule, STANCE_KIND_SCHEDULE, "train.schedule",
           "{name: step, steps: [170, 200], gamma: 0.1, warmup: linear, warmup_iters: 500, "
           "warmup_ratio: 0.001}" },
-        { &r->device, STANCE_KIND_DEVICE, "device", "{name: cpu}" },
+        { &r->device, STANCE_KIND_DEVICE, "device", "{name: " STANCE_DEFAULT_DEVICE "}" },
         { &r->scaler, STANCE_KIND_SCALER, "precision.scaler", NULL },
     };
     stance_status status = STANCE_OK;
