@@ -7,7 +7,9 @@ tests_test_abi_DEPENDENCIES = $(PLUGINS_NEED) tests/plugins/built
 tests_fuzz_fuzz_elf_LDFLAGS =
 tests_fuzz_fuzz_elf_LDADD = $(LDADD) $(LTDL_LIBS)
 TESTS += tests/new tests/abi/frozen
-EXTRA_DIST += scripts/freeze-abi tests/new tests/abi doc/first-plugin.md
+# Files one by one: the folder of this name in the build folder holds the logs of tests.
+EXTRA_DIST += scripts/freeze-abi tests/new tests/abi/0 tests/abi/compare tests/abi/dump tests/abi/early.c tests/abi/frozen \
+	tests/abi/libstance.abi tests/abi/libstance.suppr tests/abi/probe.c tests/abi/probe.yaml doc/first-plugin.md
 
 # By one line of the compiler, as outsiders do.
 ABI_CC = $(CC) $(CPPFLAGS) -I$(top_srcdir)/core $(CFLAGS) -shared -fPIC

@@ -312,7 +312,7 @@ static const struct { const char *object; size_t size; const char *says; } refus
     { DOC("\x80\2}X\1\0\0\0w" REBUILD STORAGE "K\1K\4\x85K\1\x85" TAIL "s."), "tensor 'w': reaches beyond its storage of 4 elements" },
     { DOC("\x80\2}X\1\0\0\0w" REBUILD STORAGE "K\0K\2K\2\x86\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\1\x86" TAIL "s."), "reaches beyond" },
     { DOC("\x80\2}X\1\0\0\0w" REBUILD STORAGE "K\0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85K\0\x85" TAIL "s."), "shape overflows" },
-    { DOC("\x80\2}X\1\0\0\0w" REBUILD STORAGE "K\0J\0\0\0\x7f\x85K\0\x85" TAIL "s."), 
+    { DOC("\x80\2}X\1\0\0\0w" REBUILD STORAGE "K\0J\0\0\0\x7f\x85K\0\x85" TAIL "s."),
       sizeof(size_t) == 8 ? "16 times the bytes of the file" : "shape overflows" },
     { DOC("\x80\2}X\2\0\0\0w\0" TENSOR "s."), "zero byte" },
     { DOC("\x80\2" TENSOR "."), "not a mapping of names to tensors" },
