@@ -36,7 +36,8 @@ START_TEST(half_types_widen_exactly)
         float    f    = stance_f16_to_f32((uint16_t)h), b = stance_bf16_to_f32((uint16_t)h);
 
         ck_assert(isnan(want) ? isnan(f) : (double)f == want && !!signbit(f) == !!signbit(want));
-        ck_assert_int_eq(memcmp(&b, &bits, 4), 0);
+        /* A float comes back through the x87 unit on 32-bit x86, which makes signalling NaNs quiet. */
+        ck_assert(memcmp(&b, &bits, 4) == 0 || (isnan(b) && (bits & 0x400000) == 0));
     }
 }
 END_TEST

@@ -34,7 +34,7 @@ const struct stance_recipe_key stance_recipe_keys[] = {
     { "fp16", STANCE_KIND_COUNT, "null",
       "MMPose's form: {loss_scale: dynamic}, a number, or a mapping with the names of PyTorch's GradScaler or of MMCV; "
       "the same as precision fp16 with that scaler" },
-    { "device", STANCE_KIND_DEVICE, STANCE_DEFAULT_DEVICE, "what computes" },
+    { "device", STANCE_KIND_DEVICE, "cpu", "what computes; ref by default where stance is built without oneDNN" },
     { NULL, STANCE_KIND_COUNT, NULL, NULL },
 };
 
