@@ -3,6 +3,8 @@
  * stance bench: speed and memory of the very program of `train`, on a batch in memory; the loader apart. */
 #include "config.h"
 
+#include "base/clock.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "cli/cli.h"
 #include "cli/job.h"
@@ -17,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 struct bench {
     struct stance_setup         setup;
@@ -27,14 +28,6 @@ struct bench {
     double                     *ms; /* [steps] */
     double                      loader; /* images/s; NaN: no data */
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Fills every input with numbers of the size that real ones have. */
 static stance_status fill_inputs(struct bench *b, struct stance_error *err)
@@ -71,7 +64,7 @@ static stance_status run_steps(struct bench *b, bool profile, struct stance_erro
 
     for (int64_t i = -b->warmup; i < b->steps; i++) {
         struct stance_step_result r;
-        double                    start = now();
+        double                    start = stance_seconds();
         stance_status             status;
 
         if (i == 0 && stance_step_reducer(b->step) != NULL)
@@ -86,7 +79,7 @@ static stance_status run_steps(struct bench *b, bool profile, struct stance_erro
         if (status != STANCE_OK)
             return status;
         if (i >= 0)
-            b->ms[i] = 1e3 * (now() - start);
+            b->ms[i] = 1e3 * (stance_seconds() - start);
     }
     return STANCE_OK;
 }
@@ -109,23 +102,18 @@ static double loader_speed(const struct stance_command *c, struct stance_registr
     };
     if (stance_loader_new(&o, &l, NULL) != STANCE_OK)
         goto done;
-    start = now();
-    for (int64_t epoch = 0; now() - start < 1.5; epoch++) {
+    start = stance_seconds();
+    for (int64_t epoch = 0; stance_seconds() - start < 1.5; epoch++) {
         stance_loader_begin(l, epoch, 0);
-        while (now() - start < 1.5 && stance_loader_next(l, &batch, NULL) == STANCE_OK && batch != NULL)
+        while (stance_seconds() - start < 1.5 && stance_loader_next(l, &batch, NULL) == STANCE_OK && batch != NULL)
             images += batch->count;
     }
-    spent = now() - start;
+    spent = stance_seconds() - start;
 
 done:
     stance_loader_free(l);
     stance_setup_clear(&s);
     return images > 0 ? (double)images / spent : NAN;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
 static double median(const double *v, int64_t n)
@@ -135,8 +123,7 @@ static double median(const double *v, int64_t n)
     if (copy == NULL)
         return NAN;
     memcpy(copy, v, (size_t)n * sizeof *copy);
-    qsort(copy, (size_t)n, sizeof *copy, ascending);
-    m = n % 2 != 0 ? copy[n / 2] : (copy[n / 2 - 1] + copy[n / 2]) / 2;
+    m = stance_median(copy, (size_t)n);
     stance_free(copy);
     return m;
 }

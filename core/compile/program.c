@@ -3,12 +3,12 @@
 
 #include "compile/program.h"
 
+#include "base/clock.h"
 #include "compile/compile.h"
 #include "compile/plan.h"
 #include "compile/sync.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { ALIGN = 64 };
 
@@ -382,24 +382,16 @@ stance_status stance_program_bind(struct stance_program *p, struct stance_error 
     return STANCE_OK;
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static stance_status run(struct stance_program *p, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
-        double        start  = p->seconds != NULL ? seconds_now() : 0;
+        double        start  = p->seconds != NULL ? stance_seconds() : 0;
         stance_status status = stance_launch_run(p->device, &p->launches[i]);
 
         if (status != STANCE_OK)
             return status;
         if (p->seconds != NULL)
-            p->seconds[i] += seconds_now() - start;
+            p->seconds[i] += stance_seconds() - start;
     }
     return STANCE_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "plot/report.h"
 
+#include "base/median.h"
 #include "eval/aside.h"
 #include "io/map.h"
 
@@ -79,13 +80,6 @@ static void setting(const char *text, const char *key, char *value, size_t size)
 
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* Median of the finite values; NaN where there is none, or no memory, which the page's text will meet too. */
 static double median(const struct stance_series *s)
 {
@@ -95,9 +89,7 @@ static double median(const struct stance_series *s)
     for (size_t i = 0; v != NULL && i < s->n; i++)
         if (isfinite(s->point[i].value))
             v[n++] = s->point[i].value;
-    if (n > 0)
-        qsort(v, n, sizeof *v, by_value);
-    m = n > 0 ? (v[(n - 1) / 2] + v[n / 2]) / 2 : (double)NAN;
+    m = stance_median(v, n);
     stance_free(v);
     return m;
 }

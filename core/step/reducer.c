@@ -3,11 +3,12 @@
 
 #include "step/reducer.h"
 
+#include "base/clock.h"
+
 #include <stance/alloc.h>
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct bucket { size_t offset, bytes; };
 
@@ -24,14 +25,6 @@ struct stance_reducer {
     struct stance_error   error;    /* of a start within a pass */
     struct stance_reducer_stats stats;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int by_offset_falling(const void *a, const void *b)
 {
@@ -161,10 +154,10 @@ static stance_status after_launch(void *ctx, size_t launch)
     }
     if (r->done == r->started || r->comm->ops->test == NULL)
         return STANCE_OK;
-    begin = now();
+    begin = stance_seconds();
     while (r->done < r->started && r->comm->ops->test(r->comm->state, request(r, r->done)))
         r->done++;
-    r->stats.polled += now() - begin;
+    r->stats.polled += stance_seconds() - begin;
     return STANCE_OK;
 }
 
@@ -182,7 +175,7 @@ stance_status stance_reducer_backward(struct stance_reducer *r, int which, struc
 
 stance_status stance_reducer_finish(struct stance_reducer *r, struct stance_error *err)
 {
-    double begin = now();
+    double begin = stance_seconds();
 
     while (r->started < r->n) {
         stance_status status = start_next(r, err);
@@ -197,7 +190,7 @@ stance_status stance_reducer_finish(struct stance_reducer *r, struct stance_erro
             return status;
     }
     r->started = r->done = 0;
-    r->stats.waited += now() - begin;
+    r->stats.waited += stance_seconds() - begin;
     return STANCE_OK;
 }
 

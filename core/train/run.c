@@ -126,7 +126,7 @@ static stance_status train_batch(struct stance_run *r, const struct stance_batch
     r->at.micro++;
     stance_run_mark_bad(r);
     if (!last) {
-        r->sum.time += stance_run_now() - start;
+        r->sum.time += stance_seconds() - start;
         return STANCE_OK;
     }
     lr = rate(r);
@@ -144,7 +144,7 @@ static stance_status train_batch(struct stance_run *r, const struct stance_batch
     r->mark     = r->at;
     r->sum.acc += share[STANCE_SHARE_ACC];
     r->sum.samples += (int64_t)share[STANCE_SHARE_SAMPLES];
-    r->sum.time += stance_run_now() - start;
+    r->sum.time += stance_seconds() - start;
     r->sum.loss += w.loss;
     r->sum.n++;
     if (!w.skipped) {
@@ -173,7 +173,7 @@ static stance_status train_epoch(struct stance_run *r, struct stance_error *err)
     stance_loader_begin(r->loader, r->at.epoch, r->at.batch);
     while (r->at.batch < r->batches && !finished(r) && !stopped(r)) {
         const struct stance_batch *b;
-        double        start = stance_run_now(), loaded;
+        double        start = stance_seconds(), loaded;
         int64_t       before = r->at.iteration;
         stance_status status;
 
@@ -186,7 +186,7 @@ static stance_status train_epoch(struct stance_run *r, struct stance_error *err)
             return r->comm != NULL ? leave_window(r, err) : status;
         if (b == NULL)
             return STANCE_FAIL(err, STANCE_ERR_INTERNAL, "the loader ended an epoch early");
-        loaded = stance_run_now();
+        loaded = stance_seconds();
         status = train_batch(r, b, loaded - start, start, err);
         if (status == STANCE_OK && r->at.iteration > before && due(c->steps, r->at.iteration))
             status = stance_run_save(r, err);
@@ -214,7 +214,7 @@ static stance_status loop(struct stance_run *r, struct stance_error *err)
 {
     stance_status status = STANCE_OK;
 
-    r->started    = stance_run_now();
+    r->started    = stance_seconds();
     r->started_at = r->at.iteration;
     while (!finished(r) && !stopped(r) && status == STANCE_OK) {
         status = train_epoch(r, err);

@@ -98,7 +98,7 @@ stance_status stance_run_evaluate(struct stance_run *r, struct stance_error *err
     struct stance_event             e;
     int64_t                         count;
     int                             n = 0;
-    double                          start = stance_run_now();
+    double                          start = stance_seconds();
     char                            text[200];
     stance_status                   status = run_evaluation(r, &p, &count, err);
 
@@ -108,7 +108,7 @@ stance_status stance_run_evaluate(struct stance_run *r, struct stance_error *err
         return status;
     for (int i = 0; i < n; i++)
         scalars[i] = (struct stance_scalar){ m[i].name, m[i].value };
-    scalars[n] = (struct stance_scalar){ "time", stance_run_now() - start };
+    scalars[n] = (struct stance_scalar){ "time", stance_seconds() - start };
     e = stance_run_event(r, STANCE_EVENT_EVAL, scalars, n + 1);
     e.iteration = e.iterations = stance_evaluation_batches(r->evaluation);
     stance_run_tell(r, &e);

@@ -6,19 +6,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include <stance/log.h>
 
 #define STANCE_LOG_MODULE "train"
-
-double stance_run_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void stance_run_tell(struct stance_run *r, const struct stance_event *e)
 {
@@ -28,7 +19,7 @@ void stance_run_tell(struct stance_run *r, const struct stance_event *e)
 
 struct stance_event stance_run_event(const struct stance_run *r, enum stance_event_kind kind, const struct stance_scalar *s, int n)
 {
-    double  spent = stance_run_now() - r->started;
+    double  spent = stance_seconds() - r->started;
     int64_t done  = r->at.iteration - r->started_at;
 
     return (struct stance_event){
@@ -68,7 +59,7 @@ void stance_run_report(struct stance_run *r, double lr, const struct stance_step
     };
     struct stance_event e = stance_run_event(r, STANCE_EVENT_TRAIN, scalars, sizeof scalars / sizeof *scalars);
 
-    stance_meter_step(&r->meter, &e, stance_run_now());
+    stance_meter_step(&r->meter, &e, stance_seconds());
     if (r->at.iteration % r->t->log_interval != 0 && r->at.batch != r->batches)
         return;
     stance_run_tell(r, &e);

@@ -4,6 +4,7 @@
 #ifndef TRAIN_RUN_PRIV_H
 #define TRAIN_RUN_PRIV_H
 
+#include "base/clock.h"
 #include "data/loader.h"
 #include "step/window.h"
 #include "train/checkpoint.h"
@@ -56,8 +57,6 @@ struct stance_run {
 };
 
 /* run_log.c */
-/* s, on a clock that does not go back. */
-double stance_run_now(void);
 /* To the loggers. */
 void stance_run_tell(struct stance_run *r, const struct stance_event *e);
 /* With the place and the ETA of the run filled in. */
