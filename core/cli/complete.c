@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/complete.h"
 #include "config/recipe_keys.h"
 #include "registry/registry.h"
-
-#include <stance/log.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -333,20 +332,12 @@ static void complete(struct answer *a, int n, char *const *words)
     }
 }
 
-static void drop(void *ctx, enum stance_log_level level, const char *module, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    (void)module;
-    (void)text;
-}
-
 stance_status stance_complete(int n, char *const *words, struct stance_error *err)
 {
     static const char *const more[] = { ":words", ":folders", ":files" };
     struct answer            a      = { .current = n > 0 ? words[n - 1] : "", .prefix = "", .err = err };
 
-    stance_log_set_sink(drop, NULL); /* a warning would stand in the middle of the line */
+    stance_log_set_sink(stance_log_drop, NULL); /* a warning would stand in the middle of the line */
     complete(&a, n, words);
     stance_registry_free(a.registry);
     if (a.status == STANCE_OK && a.words.failed)

@@ -3,6 +3,7 @@
  * stance inspect: what plugins say of themselves, the keys of a recipe, and the environment. */
 #include "config.h"
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/describe.h"
 #include "cli/environment.h"
@@ -11,8 +12,6 @@
 #include "cli/recipe_sheet.h"
 #include "cli/terminal.h"
 #include "registry/registry.h"
-
-#include <stance/log.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -135,14 +134,6 @@ static int show_recipe(const struct stance_command *c, struct stance_error *err)
     return 0;
 }
 
-static void drop(void *ctx, enum stance_log_level level, const char *module, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    (void)module;
-    (void)text;
-}
-
 /* Silent, but for a word that cannot be a plugin's: 0 if it loads and, a device, starts; else 3. */
 static int exists(struct stance_registry *reg, const char *what, struct stance_error *err)
 {
@@ -150,7 +141,7 @@ static int exists(struct stance_registry *reg, const char *what, struct stance_e
     struct stance_machine       m = { .why = STANCE_ERROR_INIT };
     int                         exit_status = 0;
 
-    stance_log_set_sink(drop, NULL);
+    stance_log_set_sink(stance_log_drop, NULL);
     if (find(reg, what, &p, err) != STANCE_OK)
         return stance_exit_status(err->status) == 3 ? 3 : STANCE_FAILED;
     if (p->kind == STANCE_KIND_DEVICE) {

@@ -3,9 +3,8 @@
 
 #include "train/setup.h"
 
+#include "base/log.h"
 #include "data/pose_info.h"
-
-#include <stance/log.h>
 
 #include <math.h>
 #include <string.h>
@@ -150,11 +149,6 @@ enum stance_rebuild stance_setup_rebuild(const struct stance_setup *s)
     return of_word[s->recipe->memory.recompute];
 }
 
-static void drop(void *ctx, enum stance_log_level level, const char *module, const char *text)
-{
-    (void)ctx, (void)level, (void)module, (void)text;
-}
-
 /* The comm plugin of a job of several processes. `auto` goes by what the gradients lie in. */
 static stance_status open_comm(struct stance_setup *s, struct stance_error *err)
 {
@@ -184,7 +178,7 @@ static stance_status join(struct stance_setup *s, stance_status status, struct s
         return status == STANCE_OK ? of_comm.status : status;
     }
     if (s->place.rank != 0 && stance_log_level_get() == STANCE_LOG_WARN)
-        stance_log_set_sink(drop, NULL); /* rank 0 tells what all meet */
+        stance_log_set_sink(stance_log_drop, NULL); /* rank 0 tells what all meet */
     if (open_comm(s, &of_comm) != STANCE_OK) {
         if (status == STANCE_OK && err != NULL)
             *err = of_comm;
