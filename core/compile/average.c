@@ -3,20 +3,14 @@
  * Moving averages of the masters, and of the running statistics. */
 #include "config.h"
 
+#include "compile/kernel.h"
 #include "compile/store.h"
-
-static struct stance_tensor run_of(const struct stance_store *s, void *memory, size_t offset, size_t bytes)
-{
-    enum stance_type t = s->policy.wide;
-
-    return (struct stance_tensor){ (char *)memory + offset, t, t, 0,
-                                   { 1, { (int64_t)(bytes / stance_type_size(t)) } }, bytes };
-}
 
 static stance_status copy(const struct stance_store *s, void *to, size_t to_offset, void *from, size_t from_offset,
                           size_t bytes, struct stance_error *err)
 {
-    struct stance_tensor a = run_of(s, to, to_offset, bytes), b = run_of(s, from, from_offset, bytes);
+    struct stance_tensor a = stance_tensor_flat((char *)to + to_offset, s->policy.wide, bytes);
+    struct stance_tensor b = stance_tensor_flat((char *)from + from_offset, s->policy.wide, bytes);
 
     return s->device->ops->reorder(s->device->state, &a, &b, err);
 }

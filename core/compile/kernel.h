@@ -15,6 +15,12 @@ struct stance_launch {
     size_t                workspace; /**< bytes */
 };
 
+/** Plain memory as a vector of a type, stored as such. */
+static inline struct stance_tensor stance_tensor_flat(void *data, enum stance_type type, size_t bytes)
+{
+    return (struct stance_tensor){ data, type, type, 0, { 1, { (int64_t)(bytes / stance_type_size(type)) } }, bytes };
+}
+
 /** The kernel for this device that an op plugin brings for a first operand of the given type; NULL: none. */
 const struct stance_kernel *stance_plain_kernel(const struct stance_device *d, const struct stance_op_ops *op,
                                                 enum stance_type first);

@@ -3,6 +3,8 @@
 
 #include "step/comm.h"
 
+#include "registry/instance.h"
+
 #include <stance/alloc.h>
 
 #include <sched.h>
@@ -26,12 +28,11 @@ stance_status stance_comm_open(struct stance_registry *registry, const char *nam
     c->plugin = plugin;
     c->ops    = plugin->ops.comm;
     c->state  = stance_calloc(1, c->ops->state_size + 1);
-    c->config = stance_calloc(1, plugin->config_size + 1);
-    if (c->state == NULL || c->config == NULL) {
+    if (c->state == NULL) {
         status = STANCE_FAIL(err, STANCE_ERR_NOMEM, "comm '%s'", name);
         goto free_comm;
     }
-    status = stance_param_defaults(plugin->params, c->config, err);
+    status = stance_plugin_config_new(plugin, &c->config, err);
     if (status == STANCE_OK)
         status = c->ops->open(c->state, c->config, timeout, err);
     if (status != STANCE_OK) {
@@ -51,7 +52,7 @@ stance_status stance_comm_open(struct stance_registry *registry, const char *nam
 
 free_comm:
     stance_free(c->state);
-    stance_free(c->config);
+    stance_plugin_config_free(c->config);
     stance_free(c);
     return status;
 }
@@ -62,7 +63,7 @@ void stance_comm_close(struct stance_comm *c)
         return;
     c->ops->close(c->state);
     stance_free(c->state);
-    stance_free(c->config);
+    stance_plugin_config_free(c->config);
     stance_free(c);
 }
 

@@ -3,6 +3,7 @@
 
 #include "step/diagnose.h"
 
+#include "compile/kernel.h"
 #include "compile/watch.h"
 
 #include <stance/alloc.h>
@@ -27,11 +28,9 @@ static struct stance_tensor kept_tensor(const struct stance_store *s, int i, voi
 {
     static const enum stance_bank banks[KEPT] = { STANCE_BANK_PARAM, STANCE_BANK_STATE, STANCE_BANK_COUNTER };
     enum stance_type type = banks[i] == STANCE_BANK_COUNTER ? STANCE_TYPE_I64 : s->policy.wide;
-    size_t           bytes = s->bytes[banks[i]];
     void            *data = host != NULL ? host : i == 0 ? s->gradient : s->bank[banks[i]];
-    struct stance_tensor t = { data, type, type, 0, { 1, { (int64_t)(bytes / stance_type_size(type)) } }, bytes };
 
-    return t;
+    return stance_tensor_flat(data, type, s->bytes[banks[i]]);
 }
 
 static stance_status copy(const struct stance_store *s, const struct stance_tensor *to, const struct stance_tensor *from,

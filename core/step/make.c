@@ -21,13 +21,6 @@ static stance_status sum_over_processes(const struct stance_sync *sync, double *
     return s->comm->ops->all_reduce(s->comm->state, v, n, STANCE_TYPE_F64, STANCE_COMM_SUM, &s->error);
 }
 
-static struct stance_tensor flat(void *data, enum stance_type type, size_t bytes)
-{
-    struct stance_tensor t = { data, type, type, 0, { 1, { (int64_t)(bytes / stance_type_size(type)) } }, bytes };
-
-    return t;
-}
-
 static stance_status add_update(struct stance_step *s, const char *name, const struct stance_op_ops *op,
                                 const void *attr, const struct stance_tensor *in, int n_in,
                                 const struct stance_tensor *out, int n_out, struct stance_error *err)
@@ -51,15 +44,15 @@ static stance_status add_averages(struct stance_step *s, struct stance_error *er
 {
     struct stance_store *store  = s->store;
     enum stance_type     wide   = store->policy.wide;
-    struct stance_tensor update = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update), in[3];
+    struct stance_tensor update = stance_tensor_flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update), in[3];
     stance_status        status = STANCE_OK;
 
     for (int b = 0; b < STANCE_BANK_COUNT && status == STANCE_OK; b++) {
         if (store->average[b] == NULL)
             continue;
-        in[0]  = flat(store->average[b], wide, store->bytes[b]);
+        in[0]  = stance_tensor_flat(store->average[b], wide, store->bytes[b]);
         in[1]  = update;
-        in[2]  = flat(store->committed[b] != NULL ? store->committed[b] : store->bank[b], wide, store->bytes[b]);
+        in[2]  = stance_tensor_flat(store->committed[b] != NULL ? store->committed[b] : store->bank[b], wide, store->bytes[b]);
         status = add_update(s, "ema", stance_builtin_op("ema"), &s->average, in, 3, in, 1, err);
     }
     return status;
@@ -73,9 +66,9 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
     struct stance_store               *store   = s->store;
     enum stance_type                   wide    = store->policy.wide;
     size_t                             bytes   = store->bytes[STANCE_BANK_PARAM];
-    struct stance_tensor               control = flat(store->control, STANCE_TYPE_U8, sizeof *store->control);
-    struct stance_tensor               update  = flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
-    struct stance_tensor               grad    = flat(store->gradient, wide, bytes);
+    struct stance_tensor               control = stance_tensor_flat(store->control, STANCE_TYPE_U8, sizeof *store->control);
+    struct stance_tensor               update  = stance_tensor_flat(&store->control->update, STANCE_TYPE_U8, sizeof store->control->update);
+    struct stance_tensor               grad    = stance_tensor_flat(store->gradient, wide, bytes);
     struct stance_tensor               in[3 + STANCE_SLOTS_MAX], out[2];
     char                               rule[160];
     const char                        *name;
@@ -91,9 +84,9 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
         return status;
     in[0] = grad;
     in[1] = update;
-    in[2] = flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
+    in[2] = stance_tensor_flat(store->bank[STANCE_BANK_PARAM], wide, bytes);
     for (int i = 0; i < store->n_slots; i++)
-        in[3 + i] = flat(store->slot[i], wide, bytes);
+        in[3 + i] = stance_tensor_flat(store->slot[i], wide, bytes);
     /* Not its bare name: that may be one of an op which the device has. */
     snprintf(rule, sizeof rule, "optimizer_%s", optimizer->plugin->name);
     name = stance_arena_strdup(s->memory, rule);
@@ -106,9 +99,9 @@ static stance_status make_updates(struct stance_step *s, const struct stance_ins
 
         if (store->bytes[b] == 0)
             continue;
-        out[0] = in[0] = flat(store->bank[b], type, store->bytes[b]);
+        out[0] = in[0] = stance_tensor_flat(store->bank[b], type, store->bytes[b]);
         in[1]          = update;
-        out[1] = in[2] = flat(store->committed[b], type, store->bytes[b]);
+        out[1] = in[2] = stance_tensor_flat(store->committed[b], type, store->bytes[b]);
         status = add_update(s, "commit", stance_builtin_op("commit"), NULL, in, 3, out, 2, err);
     }
     return status == STANCE_OK ? add_averages(s, err) : status;
