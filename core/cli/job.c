@@ -46,6 +46,7 @@ fail:
     if (fd >= 0)
         close(fd);
     stance_free(text);
+    stance_free(list);
     return NULL;
 }
 

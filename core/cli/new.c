@@ -290,7 +290,11 @@ static int run(const struct stance_command *c, struct stance_error *err)
     snprintf(own, sizeof own, "%s_%s", p.kind, p.name);
     if (to == NULL)
         to = own;
-    if (strlen(p.from) >= 4096 || find_example(&p, err) != STANCE_OK || make(&p, to, err) != STANCE_OK)
+    if (strlen(p.from) >= sizeof p.folder) {
+        STANCE_FAIL(err, STANCE_ERR_INVAL, "new: --from: the path is too long");
+        return STANCE_FAILED;
+    }
+    if (find_example(&p, err) != STANCE_OK || make(&p, to, err) != STANCE_OK)
         return STANCE_FAILED;
     printf("%s: a project for the %s '%s'\n    cd %s && autoreconf -i && ./configure && make check\n", to, p.kind, p.name,
            to);
