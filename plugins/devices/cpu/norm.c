@@ -292,7 +292,7 @@ static stance_status launch(struct cpu *cpu, struct cpu_kernel *kernel, const st
     w.a       = (float *)(workspace + n->a_at);
     w.b       = w.a + (size_t)n->attr.n_norm * (size_t)n->padded;
     w.partial = (float *)(workspace + n->partial_at);
-    if (n->attr.sync != NULL)
+    if (n->attr.sync != NULL && !n->given)
         w.shared = (double *)(workspace + n->shared_at);
     memset(w.a, 0, (size_t)(n->attr.n_norm + 1) * (size_t)n->padded * sizeof *w.a);
     for (w.k = 0; w.k < n->attr.n_norm; w.k++) {
