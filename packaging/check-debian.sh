@@ -117,10 +117,10 @@ rm -rf --one-file-system "$work/install"
 
 logged "$out/unpack3.log" unpack "$tar" "$work/test"
 mkdir "$work/test/debs"
-cp "$out"/*.deb "$out/$source"_* "$work/test/debs/"
+cp "$out"/*.deb "$out/$source"_*.dsc "$out/$source"_*.tar.xz "$work/test/debs/"
 rm -f "$work/test/debs/"*-dbgsym_*
 logged "$out/autopkgtest.log" inside "$work/test" root "apt-get install -y -qq --no-install-recommends autopkgtest dpkg-dev >/dev/null
     cd /debs
     autopkgtest --no-built-binaries *.deb *.dsc -- null"
-step tests "autopkgtest: $(grep -E '^[a-z-]+ +(PASS|SKIP)' "$out/autopkgtest.log" | tr -s ' ' | tr '\n' ' ')"
+step tests "autopkgtest: $(sed '1,/@@@@@* summary/d' "$out/autopkgtest.log" | grep -E '^[a-z-]+ +(PASS|SKIP)' | tr -s ' ' | tr '\n' ' ')"
 step time "$((($(date +%s) - started + 59) / 60)) min"
