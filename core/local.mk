@@ -8,10 +8,10 @@ stanceinclude_HEADERS = core/stance/alloc.h core/stance/comm.h core/stance/commo
 EXTRA_DIST += core/libstance.map
 libstance_la_SOURCES =
 libstance_la_CPPFLAGS = $(AM_CPPFLAGS) -DSTANCE_PLUGIN_DIR='"$(plugindir)"' -DSTANCE_RECIPE_DIR='"$(recipedir)"' \
-	$(YAML_CFLAGS) $(JANSSON_CFLAGS) $(JPEG_CFLAGS) $(PNG_CFLAGS) $(ZIP_CFLAGS) $(CAIRO_CFLAGS)
+	$(YAML_CFLAGS) $(JANSSON_CFLAGS) $(JPEG_CFLAGS) $(LIBJPEG_CFLAGS) $(PNG_CFLAGS) $(ZIP_CFLAGS) $(CAIRO_CFLAGS)
 # Not hidden: the version script says what the program, the plugins and the tests may see.
 libstance_la_CFLAGS = $(STANCE_CFLAGS) $(PTHREAD_CFLAGS)
-libstance_la_LIBADD = $(LTDL_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(JPEG_LIBS) $(PNG_LIBS) $(ZIP_LIBS) \
+libstance_la_LIBADD = $(LTDL_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(JPEG_LIBS) $(LIBJPEG_LIBS) $(PNG_LIBS) $(ZIP_LIBS) \
 	$(CAIRO_LIBS) $(PTHREAD_LIBS)
 libstance_la_LDFLAGS = -no-undefined -version-info $(STANCE_LT) \
 	-Wl,--version-script=$(top_srcdir)/core/libstance.map

@@ -3,7 +3,7 @@
 # What ./quickstart and ./check share: packages and a build. Read by `.`, in the top folder.
 
 packages_build="build-essential autoconf automake libtool libltdl-dev autoconf-archive pkg-config libyaml-dev
-libjansson-dev libturbojpeg0-dev libpng-dev libzip-dev uthash-dev librandom123-dev libcairo2-dev"
+libjansson-dev libturbojpeg0-dev libjpeg-dev libpng-dev libzip-dev uthash-dev librandom123-dev libcairo2-dev"
 # The tests besides: several processes by Open MPI, and by Slurm in front of it.
 packages_check="check openmpi-bin libopenmpi-dev slurm-wlm munge"
 # oneDNN is built for these; elsewhere the reference device does the work.

@@ -277,6 +277,75 @@ START_TEST(mirrored_warp)
 }
 END_TEST
 
+/* Every pixel from its four neighbours, one by one. */
+static uint8_t blended(const struct stance_image *image, bool mirrored, const double m[6], int x, int y, int c)
+{
+    double   d = 1 / (m[0] * m[4] - m[1] * m[3]), v[6] = { m[4] * d, -m[1] * d, 0, -m[3] * d, m[0] * d, 0 };
+    long     fx, fy, sum = 512;
+
+    v[2] = -v[0] * m[2] - v[1] * m[5];
+    v[5] = -v[3] * m[2] - v[4] * m[5];
+    fx   = (lrint(v[0] * x * 1024) + lrint((v[1] * y + v[2]) * 1024) + 16) >> 5;
+    fy   = (lrint(v[3] * x * 1024) + lrint((v[4] * y + v[5]) * 1024) + 16) >> 5;
+    for (long j = 0; j < 2; j++)
+        for (long i = 0; i < 2; i++) {
+            long px = (fx >> 5) + i, py = (fy >> 5) + j;
+            long weight = (i ? fx & 31 : 32 - (fx & 31)) * (j ? fy & 31 : 32 - (fy & 31));
+
+            if (px >= 0 && px < image->width && py >= 0 && py < image->height)
+                sum += weight * image->rgb[3 * (py * image->width + (mirrored ? image->width - 1 - px : px)) + c];
+        }
+    return (uint8_t)(sum >> 10);
+}
+
+/* Whatever instructions the machine has, and at every edge. */
+START_TEST(warp_by_hand)
+{
+    static uint8_t      out[64 * 48 * 3];
+    struct stance_image image = { filler(131, 97), 131, 97 };
+    struct stance_rng   r     = stance_rng(11, STANCE_USE_INIT, 0, (uint64_t)_i);
+
+    for (int k = 0; k < 20; k++) {
+        struct stance_placement p = { { (float)(stance_rng_uniform(&r) * 131), (float)(stance_rng_uniform(&r) * 97) },
+                                      { 0, 0 }, stance_rng_uniform(&r) * 180 - 90, _i % 2 };
+        const int32_t           size[2] = { 48, 64 };
+        double                  m[6];
+
+        p.scale[0] = (float)(0.02 + stance_rng_uniform(&r));
+        p.scale[1] = p.scale[0] * 4 / 3;
+        stance_affine_matrix(&p, size, m);
+        stance_warp_u8(&image, p.mirrored, m, 48, 64, out);
+        for (int y = 0; y < 64; y++)
+            for (int x = 0; x < 48; x++)
+                for (int c = 0; c < 3; c++)
+                    ck_assert_int_eq(out[3 * (y * 48 + x) + c], blended(&image, p.mirrored, m, x, y, c));
+    }
+    stance_image_free(&image);
+}
+END_TEST
+
+/* Nothing outside the part is looked at. */
+START_TEST(part_is_enough)
+{
+    static uint8_t      a[256 * 192 * 3], b[256 * 192 * 3];
+    struct stance_image image = { filler(131, 97), 131, 97 }, some = { filler(131, 97), 131, 97 };
+    int32_t             part[4];
+    double              m[6];
+
+    stance_affine_matrix(&warps[_i / 2].p, input_size, m);
+    stance_warp_part(_i % 2, m, 192, 256, 131, part);
+    for (int y = 0; y < 97; y++)
+        for (int x = 0; x < 131; x++)
+            if (x < part[0] || x >= part[2] || y < part[1] || y >= part[3])
+                memset(some.rgb + 3 * (y * 131 + x), 255 - image.rgb[3 * (y * 131 + x)], 3);
+    stance_warp_u8(&image, _i % 2, m, 192, 256, a);
+    stance_warp_u8(&some, _i % 2, m, 192, 256, b);
+    ck_assert_mem_eq(a, b, sizeof a);
+    stance_image_free(&image);
+    stance_image_free(&some);
+}
+END_TEST
+
 /* Matrices that show nothing or lie far away give black and touch no pixel outside. */
 START_TEST(wild_matrices)
 {
@@ -595,6 +664,8 @@ int main(void)
 
     tcase_add_test(t, golden_topdown);
     tcase_add_loop_test(t, warp_vectors, 0, (int)(sizeof warps / sizeof *warps));
+    tcase_add_loop_test(t, warp_by_hand, 0, 6);
+    tcase_add_loop_test(t, part_is_enough, 0, 2 * (int)(sizeof warps / sizeof *warps));
     tcase_add_loop_test(t, mirrored_warp, 0, (int)(sizeof warps / sizeof *warps));
     tcase_add_loop_test(t, wild_matrices, 0, 5);
     tcase_add_loop_test(t, target_vectors, 0, (int)(sizeof blobs / sizeof *blobs));

@@ -15,6 +15,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <turbojpeg.h>
 
 static struct stance_registry          *registry;
 static const struct stance_plugin      *plugin;
@@ -468,6 +469,52 @@ START_TEST(size_differs)
 }
 END_TEST
 
+/* A sample that looks at the top alone tells of damage at the bottom all the same, as long as nobody has been there. */
+START_TEST(damage_below_the_part)
+{
+    static uint8_t      rgb[64 * 64 * 3];
+    const int32_t       top[4] = { 0, 0, 64, 8 };
+    struct stance_split split  = { .size = sizeof split, .annotations = "t.json", .images = "." };
+    struct stance_error err    = STANCE_ERROR_INIT;
+    struct stance_image image;
+    int32_t             w, h;
+    unsigned char      *jpeg = NULL;
+    unsigned long       size = 0;
+    tjhandle            tj   = tjInitCompress();
+    FILE               *f    = fopen("t.jpg", "wb");
+    void               *state;
+
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * i / 7);
+    ck_assert_int_eq(tjCompress2(tj, rgb, 64, 0, 64, TJPF_RGB, &jpeg, &size, TJSAMP_420, 90, 0), 0);
+    fwrite(jpeg, 1, size - size / 4, f);
+    fclose(f);
+    write_file("t.json", "{\"images\":[{\"id\":5,\"file_name\":\"t.jpg\",\"width\":64,\"height\":64}],\"annotations\":["
+                         "{\"id\":1,\"image_id\":5,\"category_id\":7,\"bbox\":[1,1,40,40],\"area\":9,\"keypoints\":[2,2,2]}],"
+                         "\"categories\":[{\"id\":7,\"name\":\"worm\",\"keypoints\":[\"head\"]}]}");
+    log_to_text();
+    state = open_split(&split, &err);
+    ck_assert_msg(state != NULL, "%s", err.text);
+    coco->image_size(state, 0, &w, &h);
+    ck_assert(w == 64 && h == 64);
+    for (int again = 0; again < 2; again++)
+        ck_assert_int_eq(coco->image_part(state, 0, top, &image, &err), STANCE_ERR_FORMAT);
+    ck_assert_msg(contains(err.text, "image 5: ./t.jpg: damaged or cut short"), "%s", err.text);
+    f = fopen("t.jpg", "wb");
+    fwrite(jpeg, 1, size, f);
+    fclose(f);
+    ck_assert_msg(coco->image_part(state, 0, top, &image, &err) == STANCE_OK, "%s", err.text);
+    ck_assert(image.width == 64 && image.height == 64);
+    stance_image_free(&image);
+    close_split(state);
+    stance_log_set_sink(NULL, NULL);
+    unlink("t.jpg");
+    unlink("t.json");
+    tjFree(jpeg);
+    tjDestroy(tj);
+}
+END_TEST
+
 START_TEST(memory_runs_out)
 {
     struct stance_split split = { .size = sizeof split, .annotations = "t2.json", .images = ".", .check_images = true };
@@ -508,6 +555,7 @@ int main(void)
     tcase_add_loop_test(t, refuses, 0, (int)(sizeof refusals / sizeof *refusals));
     tcase_add_test(t, order_and_oddities);
     tcase_add_test(t, size_differs);
+    tcase_add_test(t, damage_below_the_part);
     tcase_add_test(t, memory_runs_out);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);

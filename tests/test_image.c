@@ -3,6 +3,7 @@
 #include "fault.h"
 #include "runner.h"
 
+#include "base/random.h"
 #include "data/image.h"
 
 #include <stance/error.h>
@@ -246,6 +247,93 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* A picture of noise over slopes: every coefficient and every neighbour counts. */
+static uint8_t *noise(int32_t w, int32_t h)
+{
+    uint8_t          *rgb = malloc(3 * (size_t)w * (size_t)h);
+    struct stance_rng r   = stance_rng(3, STANCE_USE_INIT, (uint64_t)w, (uint64_t)h);
+
+    for (int32_t i = 0; i < 3 * w * h; i++)
+        rgb[i] = (uint8_t)((i / 7 + i / (3 * w)) % 200 + (int)(50 * stance_rng_uniform(&r)));
+    return rgb;
+}
+
+static bool same_part(const struct stance_image *a, const struct stance_image *b, const int32_t part[4])
+{
+    if (a->width != b->width || a->height != b->height)
+        return false;
+    for (int32_t y = part[1]; y < part[3]; y++) {
+        size_t at = 3 * ((size_t)y * (size_t)a->width + (size_t)part[0]);
+
+        if (memcmp(a->rgb + at, b->rgb + at, 3 * (size_t)(part[2] - part[0])) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* A part is the same bytes as in the whole image, whatever colours share samples, and wherever it lies. */
+START_TEST(parts)
+{
+    static const int    sampling[] = { TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_GRAY, TJSAMP_440, TJSAMP_411 };
+    const int32_t       w = 203, h = 149;
+    struct stance_error err = STANCE_ERROR_INIT;
+    struct stance_rng   r = stance_rng(7, STANCE_USE_INIT, 0, (uint64_t)_i);
+    struct stance_image whole, some;
+    uint8_t            *rgb  = noise(w, h);
+    unsigned char      *jpeg = NULL;
+    unsigned long       size = 0;
+    tjhandle            tj   = tjInitCompress();
+
+    ck_assert_int_eq(tjCompress2(tj, rgb, w, 0, h, TJPF_RGB, &jpeg, &size, sampling[_i / 2], 80,
+                                 _i % 2 ? TJFLAG_PROGRESSIVE : 0), 0);
+    ck_assert_msg(stance_image_decode(jpeg, size, "a.jpg", &whole, &err) == STANCE_OK, "%s", err.text);
+    for (int k = 0; k < 200; k++) {
+        int32_t part[4] = { (int32_t)(stance_rng_uniform(&r) * w), (int32_t)(stance_rng_uniform(&r) * h), 0, 0 };
+
+        part[2] = part[0] + 1 + (int32_t)(stance_rng_uniform(&r) * (w - part[0]));
+        part[3] = part[1] + 1 + (int32_t)(stance_rng_uniform(&r) * (h - part[1]));
+        if (k == 0)
+            memcpy(part, (int32_t[4]){ 0, 0, w, h }, sizeof part);
+        ck_assert_msg(stance_image_decode_part(jpeg, size, "a.jpg", part, k % 2, &some, &err) == STANCE_OK, "%s", err.text);
+        ck_assert_msg(same_part(&whole, &some, part), "%d %d %d %d", part[0], part[1], part[2], part[3]);
+        stance_image_free(&some);
+    }
+    stance_image_free(&whole);
+    tjFree(jpeg);
+    tjDestroy(tj);
+    free(rgb);
+}
+END_TEST
+
+/* Parts outside or empty are allowed; damage is told wherever it is; a turned image has its parts as seen. */
+START_TEST(odd_parts)
+{
+    static const int32_t odd[][4] = { { -9, -9, 500, 500 }, { 90, 90, 95, 95 }, { -20, -20, -10, -10 }, { 5, 5, 5, 5 },
+                                      { INT32_MAX - 1, INT32_MAX - 1, INT32_MAX, INT32_MAX } };
+    const int32_t        top[4] = { 0, 0, 4, 4 };
+    struct stance_error  err = STANCE_ERROR_INIT;
+    struct stance_image  whole, some;
+    uint8_t             *jpeg;
+    size_t               size = jpeg_with_orientation(6, false, &jpeg);
+
+    ck_assert_msg(stance_image_decode(jpeg, size, "a.jpg", &whole, &err) == STANCE_OK, "%s", err.text);
+    ck_assert_msg(stance_image_decode_part(jpeg, size, "a.jpg", top, true, &some, &err) == STANCE_OK, "%s", err.text);
+    ck_assert(same_part(&whole, &some, top));
+    stance_image_free(&whole);
+    stance_image_free(&some);
+    free(jpeg);
+    size = jpeg_with_orientation(1, false, &jpeg);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        ck_assert_msg(stance_image_decode_part(jpeg, size, "a.jpg", odd[i], i % 2, &some, &err) == STANCE_OK, "%s", err.text);
+        ck_assert(some.width == W && some.height == H);
+        stance_image_free(&some);
+    }
+    ck_assert_int_eq(stance_image_decode_part(jpeg, size - 40, "cut.jpg", top, true, &some, &err), STANCE_ERR_FORMAT);
+    ck_assert_msg(strstr(err.text, "cut.jpg: damaged or cut short: ") == err.text, "%s", err.text);
+    free(jpeg);
+}
+END_TEST
+
 START_TEST(memory_runs_out)
 {
     struct stance_error err = STANCE_ERROR_INIT;
@@ -289,6 +377,8 @@ int main(void)
     tcase_add_test(t, truncated_png);
     tcase_add_test(t, data_after_the_end_is_allowed);
     tcase_add_test(t, refusals);
+    tcase_add_loop_test(t, parts, 0, 12);
+    tcase_add_test(t, odd_parts);
     tcase_add_test(t, memory_runs_out);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);

@@ -461,7 +461,8 @@ START_TEST(real_batches)
 {
     const char         *set = shared_file("data/coco-person");
     struct stance_error err = STANCE_ERROR_INIT;
-    uint64_t            sum[2] = { 0 };
+    uint64_t            sum[3] = { 0 };
+    struct stance_dataset_ops whole;
     struct real         r;
 
     if (set == NULL) {
@@ -469,11 +470,14 @@ START_TEST(real_batches)
         return;
     }
     real_open(&r, set, NULL);
-    for (int way = 0; way < 2; way++) {
-        struct stance_loader_options o = { .task = r.task, .task_state = r.task_state, .dataset = r.dataset,
+    whole            = *r.dataset;
+    whole.image_part = NULL;
+    for (int way = 0; way < 3; way++) { /* parts of images, cached ones, whole ones */
+        struct stance_loader_options o = { .task = r.task, .task_state = r.task_state,
+                                           .dataset = way < 2 ? r.dataset : &whole,
                                            .dataset_state = r.dataset_state, .batch_size = 16,
                                            .workers = way ? 2 : 0, .training = true, .seed = 5,
-                                           .cache_bytes = way ? (size_t)20 << 20 : 0 };
+                                           .cache_bytes = way == 1 ? (size_t)20 << 20 : 0 };
         const struct stance_batch   *b;
         struct stance_loader        *l;
         int                          samples = 0;
@@ -503,6 +507,7 @@ START_TEST(real_batches)
         stance_loader_free(l);
     }
     ck_assert_uint_eq(sum[0], sum[1]);
+    ck_assert_uint_eq(sum[0], sum[2]);
     real_close(&r);
 }
 END_TEST

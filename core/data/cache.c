@@ -66,14 +66,19 @@ static size_t bytes_of(const struct stance_image *image)
     return (size_t)image->width * (size_t)image->height * 3;
 }
 
-/* @return false when memory is short */
-static bool copy(const struct stance_image *from, struct stance_image *to)
+/* Rows part[1] <= y < part[3], which need not be within the image; NULL: all.
+ * @return false when memory is short */
+static bool copy(const struct stance_image *from, const int32_t part[4], struct stance_image *to)
 {
     uint8_t *rgb = stance_calloc(bytes_of(from), 1);
+    size_t   row = 3 * (size_t)from->width;
+    int32_t  top = part == NULL || part[1] < 0 ? 0 : part[1];
+    int32_t  bottom = part == NULL || part[3] > from->height ? from->height : part[3];
 
     if (rgb == NULL)
         return false;
-    memcpy(rgb, from->rgb, bytes_of(from));
+    if (top < bottom)
+        memcpy(rgb + row * (size_t)top, from->rgb + row * (size_t)top, row * (size_t)(bottom - top));
     *to     = *from;
     to->rgb = rgb;
     return true;
@@ -92,7 +97,7 @@ static void keep(struct stance_image_cache *c, int32_t slot, const struct stance
     pthread_mutex_unlock(&c->lock);
     if (!room)
         return;
-    if (!copy(image, &kept)) /* a cache may do without */
+    if (!copy(image, NULL, &kept)) /* a cache may do without */
         return;
     pthread_mutex_lock(&c->lock);
     if (c->slots[slot].rgb == NULL) {
@@ -105,8 +110,29 @@ static void keep(struct stance_image_cache *c, int32_t slot, const struct stance
     stance_free(kept.rgb);
 }
 
-static stance_status image(const void *state, int64_t index, struct stance_image *out,
-                           struct stance_error *err)
+static void image_size(const void *state, int64_t index, int32_t *width, int32_t *height)
+{
+    const struct stance_image_cache *c = state;
+
+    c->dataset->image_size(c->state, index, width, height);
+}
+
+/* Whether image() would keep one that is asked for now. */
+static bool has_room(struct stance_image_cache *c, int64_t index)
+{
+    int32_t width, height;
+    size_t  left;
+
+    image_size(c, index, &width, &height);
+    pthread_mutex_lock(&c->lock);
+    left = c->left;
+    pthread_mutex_unlock(&c->lock);
+    return left >= bytes_of(&(struct stance_image){ .width = width, .height = height });
+}
+
+/* @param part  NULL: all of it */
+static stance_status image_part(const void *state, int64_t index, const int32_t part[4], struct stance_image *out,
+                                struct stance_error *err)
 {
     /* The table of images changes behind a dataset that stays the same to whoever looks. */
     struct stance_image_cache *c    = (struct stance_image_cache *)(uintptr_t)state;
@@ -118,15 +144,23 @@ static stance_status image(const void *state, int64_t index, struct stance_image
     have = c->slots[slot];
     pthread_mutex_unlock(&c->lock);
     if (have.rgb != NULL) {
-        if (copy(&have, out))
+        if (copy(&have, part, out))
             return STANCE_OK;
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: %d x %d pixels", path(state, index), have.width,
                            have.height);
     }
+    if (part != NULL && !has_room(c, index))
+        return c->dataset->image_part(c->state, index, part, out, err);
     status = c->dataset->image(c->state, index, out, err);
     if (status == STANCE_OK)
         keep(c, slot, out);
     return status;
+}
+
+static stance_status image(const void *state, int64_t index, struct stance_image *out,
+                           struct stance_error *err)
+{
+    return image_part(state, index, NULL, out, err);
 }
 
 struct id_index { int64_t id, index; };
@@ -167,6 +201,10 @@ stance_status stance_image_cache_new(const struct stance_dataset_ops *dataset, c
     c->ops     = (struct stance_dataset_ops){ .size = sizeof c->ops, .pose = pose, .count = count,
                                               .sample = sample, .image = image, .path = path,
                                               .truths = truths, .image_ids = image_ids };
+    if (dataset->image_size != NULL && dataset->image_part != NULL) {
+        c->ops.image_size = image_size;
+        c->ops.image_part = image_part;
+    }
     pthread_mutex_init(&c->lock, NULL);
     *out = c;
     return STANCE_OK;

@@ -73,8 +73,33 @@ static void turn(const uint8_t *in, ptrdiff_t w, ptrdiff_t h, int orientation, u
             memcpy(out, in + 3 * (base + x * dx + y * dy), 3);
 }
 
-stance_status stance_image_decode(const uint8_t *bytes, size_t size, const char *name,
-                                  struct stance_image *out, struct stance_error *err)
+/* Within the image and not empty, as decoders want it. */
+static void clamp_part(const int32_t part[4], const struct image_header *h, int32_t out[4])
+{
+    const int32_t size[2] = { h->width, h->height };
+
+    for (int i = 0; i < 2; i++) {
+        out[i]     = part[i] < 0 ? 0 : part[i] >= size[i] ? size[i] - 1 : part[i];
+        out[i + 2] = part[i + 2] <= out[i] ? out[i] + 1 : part[i + 2] > size[i] ? size[i] : part[i + 2];
+    }
+}
+
+/* Parts of what is turned, of ink and of PNG are the whole. */
+static stance_status decode_stored(const uint8_t *bytes, size_t size, const char *name, const struct image_header *h,
+                                   const int32_t part[4], bool tail, uint8_t *rgb, struct stance_error *err)
+{
+    int32_t within[4];
+
+    if (h->format == IMAGE_PNG)
+        return stance_png_decode(bytes, size, name, h, rgb, err);
+    if (part == NULL || h->orientation != 1 || h->channels == 4)
+        return stance_jpeg_decode(bytes, size, name, h, rgb, err);
+    clamp_part(part, h, within);
+    return stance_jpeg_decode_part(bytes, size, name, h, within, tail, rgb, err);
+}
+
+stance_status stance_image_decode_part(const uint8_t *bytes, size_t size, const char *name, const int32_t part[4],
+                                       bool tail, struct stance_image *out, struct stance_error *err)
 {
     struct image_source s = { .bytes = bytes, .size = size };
     struct image_header h;
@@ -86,8 +111,7 @@ stance_status stance_image_decode(const uint8_t *bytes, size_t size, const char 
     rgb = stance_calloc((size_t)h.width * (size_t)h.height, 3);
     if (rgb == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "%s: %d x %d pixels", name, h.width, h.height);
-    status = (h.format == IMAGE_JPEG ? stance_jpeg_decode : stance_png_decode)(bytes, size, name, &h,
-                                                                             rgb, err);
+    status = decode_stored(bytes, size, name, &h, part, tail, rgb, err);
     if (status != STANCE_OK)
         goto free_rgb;
     if (h.orientation != 1) {
@@ -107,6 +131,12 @@ stance_status stance_image_decode(const uint8_t *bytes, size_t size, const char 
 free_rgb:
     stance_free(rgb);
     return status;
+}
+
+stance_status stance_image_decode(const uint8_t *bytes, size_t size, const char *name,
+                                  struct stance_image *out, struct stance_error *err)
+{
+    return stance_image_decode_part(bytes, size, name, NULL, true, out, err);
 }
 
 static stance_status open_file(const char *path, struct image_source *s, struct stance_error *err)
@@ -164,7 +194,8 @@ static stance_status read_all(const char *path, uint8_t **bytes, size_t *size, s
     return STANCE_OK;
 }
 
-stance_status stance_image_read(const char *path, struct stance_image *out, struct stance_error *err)
+stance_status stance_image_read_part(const char *path, const int32_t part[4], bool tail, struct stance_image *out,
+                                     struct stance_error *err)
 {
     uint8_t      *bytes;
     size_t        size;
@@ -172,9 +203,14 @@ stance_status stance_image_read(const char *path, struct stance_image *out, stru
 
     if (status != STANCE_OK)
         return status;
-    status = stance_image_decode(bytes, size, path, out, err);
+    status = stance_image_decode_part(bytes, size, path, part, tail, out, err);
     stance_free(bytes);
     return status;
+}
+
+stance_status stance_image_read(const char *path, struct stance_image *out, struct stance_error *err)
+{
+    return stance_image_read_part(path, NULL, true, out, err);
 }
 
 /* Whether the file ends as a whole one does. Something may follow the end of the image in a good file,

@@ -38,6 +38,12 @@ const char *stance_png_header(struct image_source *s, struct image_header *h);
 /* Decode into rgb [h->height, h->width, 3]. Messages start with @p name. */
 stance_status stance_jpeg_decode(const uint8_t *bytes, size_t size, const char *name,
                                  const struct image_header *h, uint8_t *rgb, struct stance_error *err);
+/* The same of the pixels part[0] <= x < part[2], part[1] <= y < part[3] within the image, at their place; the
+ * others stay as they are or are set as well. Not for four channels.
+ * @param tail  whether damage below the part is looked for */
+stance_status stance_jpeg_decode_part(const uint8_t *bytes, size_t size, const char *name,
+                                      const struct image_header *h, const int32_t part[4], bool tail, uint8_t *rgb,
+                                      struct stance_error *err);
 stance_status stance_png_decode(const uint8_t *bytes, size_t size, const char *name,
                                 const struct image_header *h, uint8_t *rgb, struct stance_error *err);
 

@@ -23,6 +23,11 @@ void stance_placement_of_box(const double box[4], const int32_t input_size[2], d
  *  Only the width of the scale counts. Solved in binary64 from three point pairs rounded to binary32. */
 void stance_affine_matrix(const struct stance_placement *p, const int32_t input_size[2], double m[6]);
 
+/** The part of an image of @p image_width px that a crop to @p width x @p height px looks at: part[0] <= x < part[2],
+ *  part[1] <= y < part[3], not cut to the image. */
+void stance_warp_part(bool mirrored, const double m[6], int32_t width, int32_t height, int32_t image_width,
+                      int32_t part[4]);
+
 /** Moves the labelled points (v > 0) of [n,3] x, y, v in place; the others keep their place. */
 void stance_affine_points(const double m[6], float *points, int32_t n);
 

@@ -55,7 +55,7 @@ struct stance_split {
     int32_t     image_size[2]; /**< width, height wanted by the network, px (synthetic) */
 };
 
-/** All functions are needed. */
+/** All functions are needed, but for the last two. */
 struct stance_dataset_ops {
     size_t size;       /**< sizeof(struct stance_dataset_ops) */
     size_t state_size; /**< zeroed bytes that the core keeps */
@@ -79,6 +79,12 @@ struct stance_dataset_ops {
     const struct stance_truth *(*truths)(const void *state, int64_t *count);
     /** Ids of all images, those without objects too; owned by the state. */
     const int64_t *(*image_ids)(const void *state, int64_t *count);
+    /** Optional, with image_part(): size of a sample's image without opening it, px. Safe in any thread. */
+    void (*image_size)(const void *state, int64_t index, int32_t *width, int32_t *height);
+    /** Optional: image() where only the pixels part[0] <= x < part[2], part[1] <= y < part[3] are asked for. @p out
+     *  has the size and the places of the whole image; its other pixels are undefined. */
+    stance_status (*image_part)(const void *state, int64_t index, const int32_t part[4], struct stance_image *out,
+                                struct stance_error *err);
 };
 
 /** @} */

@@ -14,6 +14,7 @@
 #include <stance/log.h>
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct state {
     struct stance_truth      *truths;
     int64_t                   n_truths;
     int64_t                  *image_ids;
+    atomic_bool              *whole; /* [n_images] decoded to the end once, and found good */
 };
 
 /* What is needed while opening and not after. */
@@ -478,13 +480,14 @@ static bool make_room(struct opening *o, int64_t samples)
     s->image_of  = stance_calloc((size_t)samples + 1, sizeof *s->image_of);
     s->truths    = stance_calloc((size_t)s->file.n_objects + 1, sizeof *s->truths);
     s->image_ids = stance_calloc(n + 1, sizeof *s->image_ids);
+    s->whole     = stance_calloc(n + 1, sizeof *s->whole);
     o->by_id     = stance_calloc(n + 1, sizeof *o->by_id);
     o->first     = stance_calloc(n + 2, sizeof *o->first);
     o->list      = stance_calloc(m + 1, sizeof *o->list);
     o->bad       = stance_calloc(n + 1, sizeof *o->bad);
     o->paths     = s->arena != NULL ? stance_arena_get(s->arena, (n + 1) * sizeof *o->paths, sizeof *o->paths)
                                     : NULL;
-    return s->samples && s->image_of && s->truths && s->image_ids && o->by_id && o->first && o->list && o->bad
+    return s->samples && s->image_of && s->truths && s->image_ids && s->whole && o->by_id && o->first && o->list && o->bad
            && o->paths;
 }
 
@@ -529,6 +532,7 @@ static void coco_close(void *state)
     stance_free(s->image_of);
     stance_free(s->truths);
     stance_free(s->image_ids);
+    stance_free(s->whole);
     memset(s, 0, sizeof *s);
 }
 
@@ -590,12 +594,23 @@ static const char *coco_path(const void *state, int64_t index)
     return s->paths[s->image_of[index]];
 }
 
-static stance_status coco_image(const void *state, int64_t index, struct stance_image *out,
-                                struct stance_error *err)
+static void coco_image_size(const void *state, int64_t index, int32_t *width, int32_t *height)
+{
+    const struct state *s = state;
+
+    *width  = s->file.images[s->image_of[index]].width;
+    *height = s->file.images[s->image_of[index]].height;
+}
+
+/* To the end the first time, so that a damaged file is told in the first epoch and not in one that chance picks. */
+static stance_status coco_image_part(const void *state, int64_t index, const int32_t part[4], struct stance_image *out,
+                                     struct stance_error *err)
 {
     const struct state             *s     = state;
     const struct stance_coco_image *image = &s->file.images[s->image_of[index]];
-    stance_status                   status = stance_image_read(coco_path(state, index), out, err);
+    atomic_bool                    *whole = &s->whole[s->image_of[index]];
+    const bool                      tail  = !atomic_load_explicit(whole, memory_order_relaxed);
+    stance_status                   status = stance_image_read_part(coco_path(state, index), part, tail, out, err);
 
     if (status != STANCE_OK)
         return stance_error_prefix(err, status, "image %lld", (long long)image->id);
@@ -604,8 +619,16 @@ static stance_status coco_image(const void *state, int64_t index, struct stance_
                              (long long)image->id, coco_path(state, index), out->width, out->height,
                              image->width, image->height);
         stance_image_free(out);
+    } else {
+        atomic_store_explicit(whole, true, memory_order_relaxed);
     }
     return status;
+}
+
+static stance_status coco_image(const void *state, int64_t index, struct stance_image *out,
+                                struct stance_error *err)
+{
+    return coco_image_part(state, index, NULL, out, err);
 }
 
 static const struct stance_truth *coco_truths(const void *state, int64_t *count)
@@ -636,6 +659,8 @@ static const struct stance_dataset_ops ops = {
     .path       = coco_path,
     .truths     = coco_truths,
     .image_ids  = coco_image_ids,
+    .image_size = coco_image_size,
+    .image_part = coco_image_part,
 };
 
 STANCE_PLUGIN(dataset, coco) = {

@@ -71,6 +71,23 @@ static const struct stance_field *top_down_fields(const void *state, int *count)
     return ((const struct state *)state)->fields;
 }
 
+/* The window on a sample's image, and the points in it. */
+static void place_sample(const struct state *s, const struct stance_sample *sample, int64_t index, uint64_t seed,
+                         int64_t epoch, bool training, int32_t image_width, float *points, struct stance_placement *p,
+                         double m[6])
+{
+    const struct stance_pose *pose = s->setup.pose;
+
+    memcpy(points, sample->keypoint, 3 * (size_t)pose->keypoints * sizeof *points);
+    stance_placement_of_box(sample->box, pose->input_size, s->setup.padding, p);
+    if (training) {
+        struct stance_rng rng = stance_rng(seed, STANCE_USE_AUGMENT, (uint64_t)epoch, (uint64_t)index);
+
+        stance_augment_draw(&s->augment, pose, &rng, image_width, points, p);
+    }
+    stance_affine_matrix(p, pose->input_size, m);
+}
+
 static stance_status top_down_load(const void *state, const struct stance_dataset_ops *dataset,
                                    const void *dataset_state, int64_t index, uint64_t seed, int64_t epoch,
                                    bool training, void *const *place, struct stance_meta *meta,
@@ -79,26 +96,28 @@ static stance_status top_down_load(const void *state, const struct stance_datase
     const struct state         *s      = state;
     const struct stance_pose   *pose   = s->setup.pose;
     const struct stance_sample *sample = dataset->sample(dataset_state, index);
-    const size_t                size   = 3 * (size_t)pose->keypoints * sizeof(float);
     struct stance_placement     p;
     struct stance_image         image;
     double                      m[6];
-    float                      *points = stance_calloc(1, size);
+    float                      *points = stance_calloc(3 * (size_t)pose->keypoints, sizeof *points);
     stance_status               status;
 
     if (points == NULL)
         return STANCE_FAIL(err, STANCE_ERR_NOMEM, "points of sample %lld", (long long)index);
-    status = dataset->image(dataset_state, index, &image, err);
+    if (dataset->image_part != NULL && dataset->image_size != NULL) {
+        int32_t width, height, part[4];
+
+        dataset->image_size(dataset_state, index, &width, &height);
+        place_sample(s, sample, index, seed, epoch, training, width, points, &p, m);
+        stance_warp_part(p.mirrored, m, pose->input_size[0], pose->input_size[1], width, part);
+        status = dataset->image_part(dataset_state, index, part, &image, err);
+    } else {
+        status = dataset->image(dataset_state, index, &image, err);
+        if (status == STANCE_OK)
+            place_sample(s, sample, index, seed, epoch, training, image.width, points, &p, m);
+    }
     if (status != STANCE_OK)
         goto free_points;
-    memcpy(points, sample->keypoint, size);
-    stance_placement_of_box(sample->box, pose->input_size, s->setup.padding, &p);
-    if (training) {
-        struct stance_rng rng = stance_rng(seed, STANCE_USE_AUGMENT, (uint64_t)epoch, (uint64_t)index);
-
-        stance_augment_draw(&s->augment, pose, &rng, image.width, points, &p);
-    }
-    stance_affine_matrix(&p, pose->input_size, m);
     if (place[0] != NULL)
         stance_warp_f32(&image, p.mirrored, m, &s->normalise, pose->input_size[0], pose->input_size[1], place[0]);
     if (place[1] != NULL && place[2] != NULL) {

@@ -80,6 +80,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < 3 * (size_t)image.width * (size_t)image.height; i++)
         seen += image.rgb[i];
+    if (size > 4) { /* a part of it, told by the last bytes */
+        const int32_t       part[4] = { data[size - 4], data[size - 3], data[size - 2], data[size - 1] };
+        struct stance_image some;
+
+        if (stance_image_decode_part(data, size, "fuzz", part, data[4] & 1, &some, &err) == STANCE_OK) {
+            for (size_t i = 0; i < 3 * (size_t)some.width * (size_t)some.height; i++)
+                seen += some.rgb[i];
+            stance_image_free(&some);
+        }
+    }
     stance_image_free(&image);
     return 0;
 }
