@@ -99,7 +99,8 @@ struct stance_device_ops {
                              const struct stance_tensor *from, struct stance_error *err);
     /** Waits for everything launched. NULL: launches are synchronous. */
     stance_status (*wait)(void *state, struct stance_error *err);
-    /** Lines "key: value" for `stance inspect`: ISA, threads, fast types. Owned by the state. */
+    /** Lines "key: value" for `stance inspect`: ISA, threads, types that it stores but does not compute in.
+     *  Owned by the state. */
     const char *(*describe)(void *state);
     /** What op plugins' kernels for this device launch on (CUDA: the stream). NULL: they are called and
      *  have finished when they return. */

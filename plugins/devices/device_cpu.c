@@ -55,11 +55,10 @@ static void describe_state(struct cpu *cpu)
 
     snprintf(cpu->text, sizeof cpu->text,
              "library: oneDNN %d.%d.%d\nisa: %s\nblock: %d channels\nthreads: %d\n"
-             "types: fp32, %s, fp16 (stored in fp16, computed in fp32)\nfast type: %s\nwinograd: %s\n",
+             "computed in fp32: %sfp16\nwinograd: %s\n",
              v->major, v->minor, v->patch,
              has_isa(dnnl_cpu_isa_avx512_core_bf16) ? "AVX-512 with BF16" : cpu->pass->isa, cpu->lanes, cpu->threads,
-             cpu->bf16 ? "bf16" : "bf16 (stored in bf16, computed in fp32)",
-             has_isa(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32",
+             cpu->bf16 ? "" : "bf16, ",
              winograd_words[cpu->config.winograd]);
 }
 

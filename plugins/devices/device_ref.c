@@ -167,7 +167,7 @@ static stance_status reorder(void *state, const struct stance_tensor *to, const 
 static const char *describe(void *state)
 {
     (void)state;
-    return "isa: portable C\nthreads: 1\ntypes: fp32, fp64\nfast type: fp32\n";
+    return "isa: portable C\nthreads: 1\n";
 }
 
 static const struct stance_device_ops ops = {
