@@ -100,21 +100,21 @@ stance_status stance_jpeg_decode_part(const uint8_t *bytes, size_t size, const c
 {
     struct jpeg_decompress_struct info;
     struct decoder                d = { .progress.progress_monitor = count_scans };
-    bool                          whole;
+    volatile bool                 done = false; /* set between setjmp() and what comes back to it */
 
     memset(&info, 0, sizeof info);
     info.err              = jpeg_std_error(&d.errors);
     d.errors.error_exit   = leave;
     d.errors.emit_message = on_message;
     info.client_data      = &d;
-    whole                 = setjmp(d.out) == 0;
-    if (whole) {
+    if (setjmp(d.out) == 0) {
         jpeg_create_decompress(&info);
         info.progress = &d.progress;
         decode(&info, bytes, size, h, part, tail, rgb);
+        done = true;
     }
     jpeg_destroy_decompress(&info);
-    return whole ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: damaged or cut short: %s", name, d.reason);
+    return done ? STANCE_OK : STANCE_FAIL(err, STANCE_ERR_FORMAT, "%s: damaged or cut short: %s", name, d.reason);
 }
 
 #else
