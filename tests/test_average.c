@@ -2,6 +2,8 @@
  *
  * Moving averages of the weights: the rule, what a skipped window leaves alone, evaluation over them, and
  * what runs and other verbs make of them. */
+#include "config.h"
+
 #include "step_models.h"
 
 #include "program.h"
@@ -313,7 +315,7 @@ int main(void)
     tcase_add_loop_test(rule, averages_are_evaluated, 0, sizeof rules / sizeof *rules);
     tcase_add_test(rule, no_average_is_no_memory);
     suite_add_tcase(suite, rule);
-    tcase_set_timeout(runs, 900); /* device ref, where there is no other */
+    tcase_set_timeout(runs, strcmp(STANCE_DEFAULT_DEVICE, "ref") == 0 ? 900 : 300);
     tcase_add_checked_fixture(runs, start, program_stop);
     tcase_add_test(runs, test_and_predict_take_the_average);
     tcase_add_test(runs, averaging_begins_and_ends_on_resume);

@@ -800,7 +800,7 @@ int main(void)
     TCase *tc    = tcase_create("runs"), *fail = tcase_create("failures"), *verbs = tcase_create("verbs");
 
     tcase_add_checked_fixture(tc, start, program_stop);
-    tcase_set_timeout(tc, 600); /* device ref, where there is no other */
+    tcase_set_timeout(tc, strcmp(STANCE_DEFAULT_DEVICE, "ref") == 0 ? 600 : 120);
     tcase_add_loop_test(tc, resumed_run_is_the_undisturbed_one, 0, RUNS);
     tcase_add_test(tc, end_of_the_epoch_is_made_up_for);
     tcase_add_test(tc, killed_run_ends_with_the_same_bytes);

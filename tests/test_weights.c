@@ -31,13 +31,19 @@ static double half_value(unsigned h)
 START_TEST(half_types_widen_exactly)
 {
     for (unsigned h = 0; h < 65536; h++) {
-        uint32_t bits = (uint32_t)h << 16;
+        uint32_t bits = (uint32_t)h << 16, got;
         double   want = half_value(h);
         float    f    = stance_f16_to_f32((uint16_t)h), b = stance_bf16_to_f32((uint16_t)h);
 
         ck_assert(isnan(want) ? isnan(f) : (double)f == want && !!signbit(f) == !!signbit(want));
-        /* A float comes back through the x87 unit on 32-bit x86, which makes signalling NaNs quiet. */
-        ck_assert(memcmp(&b, &bits, 4) == 0 || (isnan(b) && (bits & 0x400000) == 0));
+        memcpy(&got, &b, 4);
+#ifdef __i386__ /* a float may come back through the x87 unit, which makes signalling NaNs quiet */
+        if (isnan(b)) {
+            got |= 0x400000;
+            bits |= 0x400000;
+        }
+#endif
+        ck_assert_uint_eq(got, bits);
     }
 }
 END_TEST
